@@ -10,7 +10,6 @@ label is only asked about mosaics and depth.
 from __future__ import annotations
 
 import io
-import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,11 +54,9 @@ def compressed_to_rgb(message: CompressedImageLike, rules: ImageRules = DEFAULT_
             f'depth topic with depth_range_m above 0')
     kind = _sniff(data, label)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter('ignore')
-            picture = Pillow.open(io.BytesIO(data), formats=(kind,))
-            check_size(*picture.size, rules)
-            picture.load()
+        picture = Pillow.open(io.BytesIO(data), formats=(kind,))
+        check_size(*picture.size, rules)
+        picture.load()
     except ImageFormatError:
         raise
     except Exception as error:  # Pillow's plugins raise what they like on bad bytes

@@ -93,6 +93,7 @@ def _png_bomb(side: int) -> bytes:
             + chunk(b'IEND', b''))
 
 
+@pytest.mark.filterwarnings('ignore::PIL.Image.DecompressionBombWarning')
 @pytest.mark.parametrize('side', [8200, 12000, 60000])
 def test_a_png_bomb_is_not_unpacked(side: int) -> None:  # F05
     tracemalloc.start()
@@ -121,6 +122,7 @@ def test_what_we_publish_we_can_read() -> None:
     assert np.abs(rgb.astype(int) - GRADIENT).mean() < 3
 
 
+@pytest.mark.filterwarnings('ignore::UserWarning')
 @settings(max_examples=120, deadline=None)
 @given(position=st.integers(0, 2000), value=st.integers(0, 255), cut=st.integers(0, 2000),
        kind=st.sampled_from(['JPEG', 'PNG', 'WEBP', 'TIFF']))
