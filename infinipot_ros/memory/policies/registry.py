@@ -1,0 +1,117 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The policies by name, and what a memory has to know about one before it runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import importlib
+import operator
+from typing import Any
+
+from infinipot_ros.errors import ConfigError
+from infinipot_ros.memory.policies.layer_view import LayerView
+import torch
+from torch import Tensor
+
+Select = Callable[[LayerView, int], Tensor]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Hold one policy; call it as `policy(view, budget) -> [H, budget] int64`, rising.
+
+    `select` decides; calling the policy also checks the budget, the fields that it needs and
+    the indices that come back, so a mistake in a new policy cannot damage a memory.
+    """
+
+    name: str
+    select: Select
+    #: One line for tables and messages.
+    summary: str
+    #: Of `attention`, `rotated_keys` and `question`: what it cannot do without, what it can use.
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    #: False: only for benchmarks, a node refuses it (it needs the question, or has no cap).
+    on_robot: bool = True
+    #: False: nothing is ever evicted while the stream runs.
+    evicts: bool = True
+    #: Frames that it holds at most, whatever the budget would allow; None: the budget decides.
+    max_frames: int | None = None
+    #: True: frees room for just the next frame, instead of going down to the keep ratio.
+    frees_one_frame: bool = False
+
+    def __call__(self, view: LayerView, budget: int) -> Tensor:
+        """Return the tokens that stay, [H, budget] int64, rising.
+
+        Raises `ConfigError` unless budget is in 1..N and the policy's fields are there.
+        """
+        try:
+            budget = operator.index(budget)
+        except TypeError:
+            raise ConfigError(f'budget must be a whole number of tokens, not {budget!r}') from None
+        if not 1 <= budget <= view.num_tokens:
+            raise ConfigError(
+                f'budget must be in 1..{view.num_tokens}, the tokens of the view, not {budget}'
+            )
+        for name in self.required:
+            if getattr(view, name) is None:
+                raise ConfigError(f'policy {self.name} needs LayerView.{name}, which is None')
+        kept = self.select(view, budget)
+        self._check(kept, view, budget)
+        return kept
+
+    def _check(self, kept: Tensor, view: LayerView, budget: int) -> None:
+        shape = (view.num_heads, budget)
+        if tuple(kept.shape) != shape or kept.dtype != torch.int64:
+            raise ConfigError(
+                f'policy {self.name} returned {kept.dtype} {list(kept.shape)}, '
+                f'and has to return torch.int64 {list(shape)}'
+            )
+        low, high = kept[:, 0].min() < 0, kept[:, -1].max() >= view.num_tokens
+        if bool(low | high | (kept[:, 1:] <= kept[:, :-1]).any()):
+            raise ConfigError(
+                f'policy {self.name} has to return rising indices in 0..{view.num_tokens - 1}, '
+                f'each once'
+            )
+
+
+class _Policies(dict[str, Policy]):
+    """A dict that names the policies there are when asked for one that is not."""
+
+    def __missing__(self, name: str) -> Policy:
+        raise ConfigError(f'no policy {name!r}; there are: {", ".join(sorted(self))}')
+
+
+#: Every policy by name: `POLICIES['infinipot_v'](view, budget)`.
+POLICIES: dict[str, Policy] = _Policies()
+
+
+def register(name: str, summary: str, **traits: Any) -> Callable[[Select], Select]:
+    """Register the decorated `select(view, budget)` as policy `name`; traits: see `Policy`.
+
+    Raises `ConfigError` when the name is taken.
+    """
+
+    def add(select: Select) -> Select:
+        if name in POLICIES:
+            raise ConfigError(f'policy {name!r} is registered already')
+        POLICIES[name] = Policy(name, select, summary, **traits)
+        return select
+
+    return add
+
+
+def get_policy(name: str) -> Policy:
+    """Return a policy by its name, or by `package.module:name` after importing that module.
+
+    Raises `ConfigError` when there is no such module or policy.
+    """
+    module, _, registered = name.rpartition(':')
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ConfigError(f'policy {name!r}: cannot import {module!r}: {error}') from error
+    return POLICIES[registered]

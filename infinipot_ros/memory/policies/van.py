@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Value norm (VaN): how large a token's value is, pooled over its neighbours in its own frame.
+
+InfiniPot-V, Sec. 3.2 and Alg. 2 lines 15-24.
+"""
+
+from __future__ import annotations
+
+from infinipot_ros.memory.policies.layer_view import LayerView
+from infinipot_ros.memory.policies.registry import register
+from infinipot_ros.memory.policies.rows import row_norms
+from infinipot_ros.memory.policies.selection import keep_top
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+KERNELS = (7, 5, 3, 1)
+#: Grid cells pooled at once: old frames with few tokens left must not swell the workspace.
+_BLOCK_CELLS = 1 << 17
+
+
+def van_scores(view: LayerView) -> Tensor:
+    """Return the pooled value norm of every token, [H, N], in at least single precision.
+
+    The mean runs over the kernel's cells that hold a token of the same frame and head: evicted
+    cells and cells outside the picture do not count.
+    """
+    norms = row_norms(view.values)
+    return pool_on_grid(view, norms, kernel_of(view, norms))
+
+
+def coefficient_of_variation(norms: Tensor) -> float:
+    """Return std / mean of a layer's value norms, over all heads (Alg. 2 lines 18-20)."""
+    mean = float(norms.mean())
+    return float(norms.std(correction=0)) / mean if mean > 0.0 else 0.0
+
+
+def kernel_of(view: LayerView, norms: Tensor) -> int:
+    """Return the pooling kernel: the view's own, or g(CV), or by depth.
+
+    g(CV) is 7, 5, 3 or 1 for a CV below tau1, tau2, tau3 or above (Alg. 2 line 23). Without
+    thresholds the quarters of the depth stand in for it, 7 in the first.
+    """
+    if view.van_kernel is not None:
+        return view.van_kernel
+    if view.cv_thresholds is None:
+        return KERNELS[view.layer * len(KERNELS) // view.num_layers]
+    variation = coefficient_of_variation(norms)
+    return KERNELS[sum(variation >= tau for tau in view.cv_thresholds)]
+
+
+def pool_on_grid(view: LayerView, scores: Tensor, kernel: int) -> Tensor:
+    """Return the mean of `scores` over kernel x kernel cells of each token's own frame, [H, N]."""
+    if kernel == 1:
+        return scores
+    rows, columns = view.grid
+    cells = rows * columns
+    # One grid for each frame that a head still holds; tokens stand in the order of these grids.
+    starts = torch.ones_like(view.frame, dtype=torch.bool)
+    starts[:, 1:] = view.frame[:, 1:] != view.frame[:, :-1]
+    grid_of = starts.flatten().cumsum(0) - 1
+    place = grid_of * cells + view.patch.flatten()
+    flat = scores.flatten()
+    pooled = torch.empty_like(flat)
+    num_grids = int(grid_of[-1]) + 1
+    grids_at_once = max(1, _BLOCK_CELLS // cells)
+    edges = torch.arange(0, num_grids + grids_at_once, grids_at_once, device=place.device)
+    bounds = torch.searchsorted(grid_of, edges).tolist()
+    for block, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        first = block * grids_at_once
+        size = min(grids_at_once, num_grids - first)
+        at = place[begin:end] - first * cells
+        summed_and_counted = flat.new_zeros((2, size * cells))
+        summed_and_counted[0, at] = flat[begin:end]
+        summed_and_counted[1, at] = 1.0
+        # divisor_override turns the mean into a sum, so padding and holes add nothing.
+        sums = avg_pool2d(
+            summed_and_counted.view(2, size, rows, columns),
+            kernel,
+            stride=1,
+            padding=kernel // 2,
+            divisor_override=1,
+        ).view(2, -1)[:, at]
+        pooled[begin:end] = sums[0] / sums[1]
+    return pooled.view_as(scores)
+
+
+@register('van', 'largest value norms')
+def select_van(view: LayerView, budget: int) -> Tensor:
+    """Keep the newest frame and the largest value norms."""
+    return keep_top(row_norms(view.values), budget, view.newest)
+
+
+@register('van_pool', 'largest value norms, pooled on the grid (Eq. 7)')
+def select_van_pool(view: LayerView, budget: int) -> Tensor:
+    """Keep the newest frame and the largest pooled value norms."""
+    return keep_top(van_scores(view), budget, view.newest)
+
+
+@register('van_reverse', 'smallest value norms')
+def select_van_reverse(view: LayerView, budget: int) -> Tensor:
+    """Keep the newest frame and the smallest value norms (Table 4's control)."""
+    return keep_top(-row_norms(view.values), budget, view.newest)
