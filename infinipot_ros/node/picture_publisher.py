@@ -1,0 +1,64 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Publish RGB pictures the way a ROS camera driver does: raw and compressed, reliably."""
+from __future__ import annotations
+
+from array import array
+
+from builtin_interfaces.msg import Time
+from infinipot_ros.node.compressed_images import rgb_to_jpeg
+from infinipot_ros.node.images import Rgb
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import Header
+
+NANOSECONDS = 1_000_000_000
+
+
+def to_time(stamp_ns: int) -> Time:
+    """Turn nanoseconds into a message."""
+    return Time(sec=stamp_ns // NANOSECONDS, nanosec=stamp_ns % NANOSECONDS)
+
+
+class PicturePublisher:
+    """Topics `<topic>` (Image, rgb8) and `<topic>/compressed` (CompressedImage, JPEG)."""
+
+    def __init__(self, node: Node, topic: str, frame_id: str, jpeg_quality: int = 90) -> None:
+        """Create both publishers; reliable, as REP-2003 asks of a driver."""
+        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        self._frame_id = frame_id
+        self._jpeg_quality = jpeg_quality
+        self._raw = node.create_publisher(
+            Image, topic, qos,
+            qos_overriding_options=QoSOverridingOptions.with_default_policies())
+        self._compressed = node.create_publisher(
+            CompressedImage, f'{topic}/compressed', qos,
+            qos_overriding_options=QoSOverridingOptions.with_default_policies())
+
+    def subscribers(self) -> int:
+        """Return how many subscriptions there are, to either topic."""
+        return int(self._raw.get_subscription_count() + self._compressed.get_subscription_count())
+
+    def publish(self, rgb: Rgb, stamp_ns: int, frame_id: str = '') -> None:
+        """
+        Publish one picture on the topics that somebody listens to.
+
+        :param rgb: uint8 `[height, width, 3]`.
+        """
+        header = Header(stamp=to_time(stamp_ns), frame_id=frame_id or self._frame_id)
+        height, width = rgb.shape[:2]
+        if self._raw.get_subscription_count():
+            message = Image(header=header, height=height, width=width, encoding='rgb8',
+                            is_bigendian=0, step=3 * width, data=_bytes(rgb.tobytes()))
+            self._raw.publish(message)
+        if self._compressed.get_subscription_count():
+            self._compressed.publish(CompressedImage(
+                header=header, format='rgb8; jpeg compressed bgr8',
+                data=_bytes(rgb_to_jpeg(rgb, self._jpeg_quality))))
+
+
+def _bytes(data: bytes) -> array[int]:
+    # a message takes an array as it is, and checks anything else element by element
+    return array('B', data)
