@@ -60,11 +60,11 @@ def sprite(shape: str, colour: str, size_px: int) -> np.ndarray:
     side = size_px * _SUPERSAMPLE
     mask = Image.new('L', (side, side), 0)
     _draw_shape(ImageDraw.Draw(mask), shape, side)
-    inner = mask.filter(ImageFilter.MinFilter(2 * (_SUPERSAMPLE * size_px // 36 + 1) + 1))
+    inner = mask.filter(ImageFilter.BoxBlur(side / 24))
     rows, cols = np.mgrid[0:side, 0:side] / side
     # Light from the upper left: a soft shade over the body and a darker rim make it look solid.
     light = 1.12 - 0.38 * np.hypot(rows - 0.3, cols - 0.3)
-    rim = np.where(np.asarray(inner, np.float32) / 255.0 > 0.5, 1.0, 0.62)
+    rim = np.where(np.asarray(inner) > 225, 1.0, 0.62)
     rgb = np.asarray(COLOURS[colour], np.float32) * (light * rim)[..., None]
     picture = np.dstack([np.clip(rgb, 0, 255), np.asarray(mask, np.float32)])
     small = picture.reshape(size_px, _SUPERSAMPLE, size_px, _SUPERSAMPLE, 4)
@@ -72,6 +72,15 @@ def sprite(shape: str, colour: str, size_px: int) -> np.ndarray:
     weight = np.maximum(alpha.sum((1, 3)), 1e-6)
     body = (small[..., :3] * alpha).sum((1, 3)) / weight
     return np.dstack([body, alpha.mean((1, 3))]).astype(np.float32)
+
+
+@lru_cache(maxsize=1024)
+def shadow(shape: str, size_px: int) -> np.ndarray:
+    """Draw the soft shadow that a thing throws on the wall behind it (RGBA like ``sprite``)."""
+    picture = sprite(shape, next(iter(COLOURS)), size_px).copy()
+    picture[..., :3] = 20
+    picture[..., 3] *= 0.28
+    return picture
 
 
 def paste(canvas: np.ndarray, picture: np.ndarray, left: int, top: int) -> None:

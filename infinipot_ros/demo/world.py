@@ -16,7 +16,7 @@ import numpy as np
 from infinipot_ros.demo.rooms import (
     muted_rooms, screen_picture, striped_blob, VIEW_PX, vivid_panels,
 )
-from infinipot_ros.demo.things import COLOURS, paste, SHAPES, sprite, Thing
+from infinipot_ros.demo.things import COLOURS, paste, shadow, SHAPES, sprite, Thing
 
 SEEN_FRACTION = 0.6
 PX_PER_METRE = 56.0
@@ -167,13 +167,10 @@ class Drive:
 
     def _put(self, view: np.ndarray, thing: Thing, left: float) -> None:
         scale = self.scale
-        picture = sprite(thing.shape, thing.colour, thing.size * scale)
+        size = thing.size * scale
         x, y = round((thing.x - left) * scale), round(thing.y * scale)
-        shadow = picture.copy()
-        shadow[..., :3] = 20
-        shadow[..., 3] *= 0.28
-        paste(view, shadow, x + 2 * scale, y + 2 * scale)
-        paste(view, picture, x, y)
+        paste(view, shadow(thing.shape, size), x + 2 * scale, y + 2 * scale)
+        paste(view, sprite(thing.shape, thing.colour, size), x, y)
 
     def _draw_moving(self, view: np.ndarray, index: int, rng: np.random.Generator) -> None:
         for x, y, size in self._screens:
