@@ -1,0 +1,303 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+One thread owns the memory: everything that runs the model happens here, in order.
+
+Jobs (load, reset, save) go first, then questions, then descriptions, then frames. Callbacks of the
+node only put work here and, at most, wait for its end with a deadline on steady time.
+Nothing here imports ROS.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError, InfinipotError
+from infinipot_ros.node.work import Frame, Hooks, Job, Question
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory import Answer, MemoryStatus, VideoMemory
+
+
+class EngineThread:
+    """Run one memory in a thread of its own."""
+
+    def __init__(self, hooks: Hooks, name: str = 'engine') -> None:
+        """Make the thread; `start` starts it."""
+        self.max_questions = 4
+        self.max_frames = 8
+        self.describe_prompt = ''
+        self.memory: VideoMemory | None = None  # replaced in the thread only
+        self.status: MemoryStatus | None = None
+        self.dropped: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.seconds: Counter[str] = Counter()  # spent on frames, compression, answers
+        self.busy_since: float | None = None
+        self._hooks = hooks
+        self._model_lock: threading.Lock = threading.Lock()
+        self._wake = threading.Condition()
+        self._jobs: deque[Job] = deque()
+        self._questions: deque[Question] = deque()
+        self._frames: deque[Frame] = deque()
+        self._running: Question | None = None
+        self._describe = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Cancel everything and end the thread; return whether it ended in time."""
+        with self._wake:
+            self._stopping = True
+            self._describe = False
+            self._wake.notify_all()
+        self.cancel_questions('the node is shutting down')
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def set_memory(self, memory: VideoMemory | None, lock: threading.Lock | None = None) -> None:
+        """Take over a memory; only from a function given to `call`. The lock guards its model."""
+        self.memory = memory
+        self._model_lock = lock or threading.Lock()
+        self.status = memory.status() if memory is not None else None
+
+    def call(self, function: Callable[[], Any], timeout_s: float) -> Any:
+        """
+        Run a function in the thread, before questions and frames, and return what it returns.
+
+        :raises BusyError: it has not begun in time, or not ended; one not begun never will.
+        :raises Exception: whatever the function raised.
+        """
+        job = self.post(function)
+        if not job.done.wait(timeout_s):
+            job.abandoned = True
+            raise BusyError(f'the model has been busy for {timeout_s:g} s; try again later')
+        if job.error is not None:
+            raise job.error
+        return job.result
+
+    def post(self, function: Callable[[], Any]) -> Job:
+        """Run a function in the thread without waiting for it."""
+        job = Job(function)
+        with self._wake:
+            if self._stopping:
+                raise Cancelled('the node is shutting down')
+            self._jobs.append(job)
+            self._wake.notify_all()
+        return job
+
+    def ask(self, question: Question) -> Question:
+        """
+        Queue a question.
+
+        :raises BusyError: at once, if as many wait as may.
+        """
+        with self._wake:
+            if self._stopping:
+                raise Cancelled('the node is shutting down')
+            idle = self._running is None and not self._questions
+            if not idle and len(self._questions) >= self.max_questions:
+                self.counts['busy'] += 1
+                raise BusyError(f'{len(self._questions) + 1} questions are waiting already '
+                                f'(parameter qa.queue is {self.max_questions}); ask again in a '
+                                'moment')
+            self._questions.append(question)
+            self._wake.notify_all()
+        return question
+
+    def cancel_questions(self, reason: str) -> None:
+        """Stop the question being answered and drop those that wait; their callers get Cancelled."""
+        with self._wake:
+            waiting, self._questions = list(self._questions), deque()
+            if self._running is not None:
+                self._running.cancelled = reason
+        for question in waiting:
+            question.error = Cancelled(reason)
+            question.done.set()
+
+    def offer(self, frame: Frame) -> None:
+        """Queue a frame; where too many wait the oldest is dropped and counted."""
+        with self._wake:
+            while len(self._frames) >= self.max_frames:
+                self._frames.popleft()
+                self.dropped['model busy'] += 1
+            self._frames.append(frame)
+            self._wake.notify_all()
+
+    def drop_frames(self, reason: str) -> None:
+        """Drop the frames that wait, counted under a reason."""
+        with self._wake:
+            self.dropped[reason] += len(self._frames)
+            self._frames.clear()
+
+    def describe(self) -> None:
+        """Ask for one description, when no question waits; asking twice is asking once."""
+        with self._wake:
+            self._describe = not self._stopping
+            self._wake.notify_all()
+
+    def waiting(self) -> tuple[int, int]:
+        """Return how many questions (the one being answered too) and frames wait."""
+        with self._wake:
+            return len(self._questions) + (self._running is not None), len(self._frames)
+
+    def hung_s(self) -> float:
+        """Return for how long the model has not come back from one piece of work; 0 if it has."""
+        since = self.busy_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._stopping or self._jobs or self._questions or self._frames
+                           or self._describe):
+                    self._wake.wait()
+                if self._stopping and not self._jobs:
+                    return
+            self.busy_since = time.monotonic()
+            try:
+                self._step()
+            except Exception as error:  # noqa: BLE001 - the thread outlives whatever a hook raises
+                self._tell(self._hooks.on_error, 'engine', error)
+            self.busy_since = None
+
+    def _step(self) -> None:
+        with self._wake:
+            job = self._jobs.popleft() if self._jobs else None
+            question = None
+            if job is None and self._questions:
+                question = self._running = self._questions.popleft()
+            describe = job is None and question is None and self._describe
+            if describe:
+                self._describe = False
+        if job is not None:
+            self._do_job(job)
+        elif question is not None:
+            self._answer(question)
+        elif describe:
+            self._describe_now()
+        else:
+            self._add_waiting(1)
+        if self.memory is not None:
+            self.status = self.memory.status()
+
+    def _do_job(self, job: Job) -> None:
+        if not job.abandoned:
+            try:
+                job.result = job.function()
+            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+                job.error = error
+        job.done.set()
+
+    def _answer(self, question: Question) -> None:
+        started = time.monotonic()
+        try:
+            self._catch_up(question)
+            question.answer = self._ask_memory(question)
+            self.counts['answered'] += 1
+            self._tell(self._hooks.on_answer, question, question.answer)
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            question.error = error
+            if not isinstance(error, Cancelled | TimeoutError):
+                self.counts['failed'] += 1
+                self._tell(self._hooks.on_error, 'question', error)
+        finally:
+            with self._wake:
+                self._running = None
+            self.seconds['answers'] += time.monotonic() - started
+            question.done.set()
+
+    def _catch_up(self, question: Question) -> None:
+        """Bring the memory up to now: what waits (the queue bounds it), then the newest frames."""
+        self._add_waiting(self.max_frames, lambda: self._is_over(question))
+        for frame in self._hooks.newest():
+            self._check(question)
+            self._add(frame)
+
+    def _ask_memory(self, question: Question) -> Answer:
+        self._check(question)
+        if self.memory is None:
+            raise InfinipotError('no model is loaded')
+        if not self._model_lock.acquire(timeout=max(0.0, question.deadline - time.monotonic())):
+            raise TimeoutError('another robot was using the model all the time')
+        try:
+            return self.memory.ask(
+                question.text, cameras=question.cameras, since_ns=question.since_ns,
+                until_ns=question.until_ns, max_new_tokens=question.max_new_tokens,
+                timeout_s=max(0.001, question.deadline - time.monotonic()),
+                cancel=lambda: bool(question.cancelled), on_token=self._on_token,
+                history=question.history)
+        finally:
+            self._model_lock.release()
+
+    def _describe_now(self) -> None:
+        """Describe; a question that comes meanwhile goes first, and the description is retried."""
+        if self.memory is None or self.memory.status().frames_seen == 0:
+            return
+        with self._model_lock:
+            answer = self.memory.describe(prompt=self.describe_prompt, cancel=self._question_waits,
+                                          on_token=self._on_token)
+        if answer.status.name == 'CANCELLED':
+            self._describe = not self._stopping
+            return
+        self.counts['described'] += 1
+        self._tell(self._hooks.on_description, answer)
+
+    def _question_waits(self) -> bool:
+        return bool(self._questions or self._jobs or self._stopping)
+
+    def _on_token(self, token: str) -> None:
+        self.busy_since = time.monotonic()
+
+    def _is_over(self, question: Question) -> bool:
+        return bool(question.cancelled) or time.monotonic() > question.deadline
+
+    def _check(self, question: Question) -> None:
+        if question.cancelled:
+            raise Cancelled(question.cancelled)
+        if time.monotonic() > question.deadline:
+            raise TimeoutError('its time was up before the model was free')
+
+    def _add_waiting(self, most: int, stop: Callable[[], bool] = lambda: False) -> None:
+        for _ in range(most):
+            with self._wake:
+                if not self._frames or stop():
+                    return
+                frame = self._frames.popleft()
+            self._add(frame)
+
+    def _add(self, frame: Frame) -> None:
+        """Add one frame; whatever goes wrong costs this frame only."""
+        if self.memory is None:
+            self.dropped['no memory'] += 1
+            return
+        try:
+            with self._model_lock:
+                receipt = self.memory.add_frame(
+                    frame.rgb, stamp_ns=frame.stamp_ns, camera=frame.camera,
+                    frame_id=frame.frame_id, pose=frame.pose)
+        except Exception as error:  # noqa: BLE001 - counted, reported, and the next frame is tried
+            bad = isinstance(error, ImageFormatError)
+            self.dropped['bad image' if bad else 'model failed'] += 1
+            self._tell(self._hooks.on_error, 'frame', error)
+            return
+        self.busy_since = time.monotonic()
+        self.counts['frames'] += 1
+        self.seconds['frames'] += receipt.total_s
+        self.seconds['compression'] += receipt.compression_s
+        self._tell(self._hooks.on_frame, frame, receipt)
+
+    def _tell(self, hook: Callable[..., None], *arguments: Any) -> None:
+        try:
+            hook(*arguments)
+        except Exception as error:  # noqa: BLE001 - a listener must not stop the engine
+            if hook is not self._hooks.on_error:
+                self._tell(self._hooks.on_error, 'engine', error)

@@ -1,0 +1,319 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+The engine thread: order, bounds, deadlines and faults.
+
+The memory here is a script, because what is tested is a model that hangs, raises or takes its
+time at a chosen moment; the real one is behind the same thread in test/integration.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError
+from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.work import GRACE_S, Frame, Hooks, Question
+
+PICTURE = np.zeros((8, 8, 3), np.uint8)
+
+
+class ScriptedMemory:
+    """Note what is done in which order; do on the way what the test says."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.threads: set[int] = set()
+        self.frames_seen = 0
+        self.during_ask: Callable[[Any], None] = lambda call: None
+        self.during_frame: Callable[[], None] = lambda: None
+
+    def add_frame(self, rgb: Any, *, stamp_ns: int, camera: str, frame_id: str, pose: Any) -> Any:
+        self.threads.add(threading.get_ident())
+        self.during_frame()
+        self.log.append(f'frame {stamp_ns}')
+        self.frames_seen += 1
+        return SimpleNamespace(total_s=0.01, compression_s=0.004, novelty=0.5, compressed=False)
+
+    def ask(self, question: str, **how: Any) -> Any:
+        self.threads.add(threading.get_ident())
+        self.during_ask(SimpleNamespace(**how))
+        self.log.append(f'ask {question}')
+        cancelled = how['cancel']()
+        return SimpleNamespace(text=question.upper(), tokens=1, status=SimpleNamespace(
+            name='CANCELLED' if cancelled else 'ANSWERED'))
+
+    def describe(self, **how: Any) -> Any:
+        return self.ask('describe', **how)
+
+    def status(self) -> Any:
+        return SimpleNamespace(frames_seen=self.frames_seen)
+
+
+@pytest.fixture
+def memory() -> ScriptedMemory:
+    return ScriptedMemory()
+
+
+@pytest.fixture
+def told() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def engine(memory: ScriptedMemory, told: list[Any]) -> Iterator[EngineThread]:
+    """Run an engine around the script; whatever happened, it has to stop."""
+    hooks = Hooks(on_error=lambda what, error: told.append((what, error)),
+                  on_description=lambda answer: told.append(('description', answer)))
+    thread = EngineThread(hooks)
+    thread.start()
+    thread.call(lambda: thread.set_memory(memory), 1.0)  # type: ignore[arg-type]
+    yield thread
+    assert thread.stop(2.0)
+
+
+def frame(stamp_ns: int) -> Frame:
+    return Frame('camera', stamp_ns, 'optical', PICTURE)
+
+
+def question(text: str = 'what', timeout_s: float = 2.0) -> Question:
+    return Question(text, time.monotonic() + timeout_s)
+
+
+class Gate:
+    """Hold the engine inside a piece of work until it is opened."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, *unused: Any) -> None:
+        self.entered.set()
+        assert self.opened.wait(5.0)
+
+
+def settle(engine: EngineThread) -> None:
+    """Wait until nothing waits."""
+    end = time.monotonic() + 3.0
+    while engine.waiting() != (0, 0) or engine.busy_since is not None:
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def test_everything_runs_in_one_thread_that_is_not_ours(engine, memory) -> None:
+    engine.offer(frame(1))
+    assert engine.ask(question('a')).wait().text == 'A'
+    settle(engine)
+    assert memory.threads == {engine._thread.ident}
+
+
+def test_a_question_knows_what_was_due_before_it_and_the_newest_frame(memory) -> None:
+    hooks = Hooks(newest=lambda: [frame(99)])
+    engine = EngineThread(hooks)
+    engine.start()
+    engine.call(lambda: engine.set_memory(memory), 1.0)
+    gate = Gate()
+    memory.during_frame = gate
+    for stamp in (1, 2, 3):
+        engine.offer(frame(stamp))
+    gate.entered.wait(2.0)
+    asked = [engine.ask(question(name)) for name in 'ab']
+    gate.opened.set()
+    for item in asked:
+        item.wait()
+    assert memory.log == ['frame 1', 'frame 2', 'frame 3', 'frame 99', 'ask a', 'frame 99', 'ask b']
+    engine.stop(2.0)
+
+
+def test_jobs_go_before_questions_and_questions_before_later_frames(engine, memory) -> None:
+    gate = Gate()
+    engine.post(gate)
+    gate.entered.wait(2.0)
+    item = engine.ask(question('a'))
+    job = engine.post(lambda: memory.log.append('job'))
+    gate.opened.set()
+    item.wait()
+    engine.offer(frame(1))
+    settle(engine)
+    assert job.done.is_set()
+    assert memory.log == ['job', 'ask a', 'frame 1']
+
+
+def test_the_queue_of_questions_is_bounded_and_says_busy_at_once(engine, memory) -> None:
+    gate = Gate()
+    memory.during_ask = gate
+    engine.max_questions = 2
+    asked = [engine.ask(question('0'))]
+    gate.entered.wait(2.0)
+    asked += [engine.ask(question('1')), engine.ask(question('2'))]
+    started = time.monotonic()
+    with pytest.raises(BusyError, match='qa.queue is 2'):
+        engine.ask(question('3'))
+    assert time.monotonic() - started < 0.05
+    gate.opened.set()
+    assert [item.wait().text for item in asked] == ['0', '1', '2']
+    assert engine.counts['busy'] == 1
+
+
+def test_frames_are_bounded_the_newest_stay_and_drops_are_counted(engine, memory) -> None:
+    gate = Gate()
+    engine.post(gate)
+    gate.entered.wait(2.0)
+    engine.max_frames = 3
+    for stamp in range(10):
+        engine.offer(frame(stamp))
+    assert engine.waiting() == (0, 3)
+    gate.opened.set()
+    settle(engine)
+    assert memory.log == ['frame 7', 'frame 8', 'frame 9']
+    assert engine.dropped == {'model busy': 7}
+
+
+def test_a_model_that_hangs_costs_its_caller_the_deadline_and_no_more(engine, memory) -> None:
+    gate = Gate()
+    memory.during_ask = gate
+    started = time.monotonic()
+    with pytest.raises(TimeoutError, match='has not come back'):
+        engine.ask(question('hang', timeout_s=0.2)).wait()
+    assert 0.2 <= time.monotonic() - started < 0.2 + GRACE_S + 0.3
+    assert engine.hung_s() > 0.2
+    waiting = engine.ask(question('behind', timeout_s=0.1))
+    with pytest.raises(TimeoutError):
+        waiting.wait()
+    gate.opened.set()
+    memory.during_ask = lambda call: None
+    assert engine.ask(question('next')).wait().text == 'NEXT'
+    assert 'ask behind' not in memory.log
+
+
+def test_cancelling_stops_the_one_running_and_the_ones_waiting(engine, memory) -> None:
+    gate = Gate()
+    memory.during_ask = gate
+    running = engine.ask(question('running'))
+    gate.entered.wait(2.0)
+    waiting = engine.ask(question('waiting'))
+    engine.cancel_questions('deactivated')
+    with pytest.raises(Cancelled, match='deactivated'):
+        waiting.wait()
+    gate.opened.set()
+    assert running.wait().status.name == 'CANCELLED'
+
+
+def test_what_the_model_raises_reaches_the_one_who_asked_and_no_one_else(
+        engine, memory, told) -> None:
+    def explode(call: Any) -> None:
+        raise RuntimeError('CUDA error: device-side assert')
+    memory.during_ask = explode
+    with pytest.raises(RuntimeError, match='device-side'):
+        engine.ask(question()).wait()
+    memory.during_ask = lambda call: None
+    assert engine.ask(question('b')).wait().text == 'B'
+    assert [what for what, _ in told] == ['question']
+    assert engine.counts['failed'] == 1
+
+
+@pytest.mark.parametrize(('error', 'reason'), [(ImageFormatError('16 px'), 'bad image'),
+                                               (RuntimeError('out of memory'), 'model failed')])
+def test_a_bad_frame_costs_that_frame(engine, memory, told, error, reason) -> None:
+    errors = [error]
+
+    def explode() -> None:
+        if errors:
+            raise errors.pop()
+    memory.during_frame = explode
+    engine.offer(frame(1))
+    engine.offer(frame(2))
+    settle(engine)
+    assert memory.log == ['frame 2']
+    assert engine.dropped == {reason: 1}
+    assert [what for what, _ in told] == ['frame']
+
+
+def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, told) -> None:
+    engine.offer(frame(1))
+    settle(engine)
+    gate = Gate()
+    memory.during_ask = gate
+    engine.describe()
+    engine.describe()
+    gate.entered.wait(2.0)
+    item = engine.ask(question('first'))
+    gate.opened.set()
+    assert item.wait().text == 'FIRST'
+    settle(engine)
+    assert memory.log == ['frame 1', 'ask describe', 'ask first', 'ask describe']
+    assert [what for what, _ in told] == ['description']
+
+
+def test_jobs_return_raise_and_time_out(engine, memory) -> None:
+    assert engine.call(lambda: 42, 1.0) == 42
+    with pytest.raises(ValueError, match='no'):
+        engine.call(lambda: int('no'), 1.0)
+    gate = Gate()
+    memory.during_ask = gate
+    asked = engine.ask(question('long'))
+    gate.entered.wait(2.0)
+    with pytest.raises(BusyError, match='try again'):
+        engine.call(lambda: memory.log.append('too late'), 0.05)
+    gate.opened.set()
+    asked.wait()
+    settle(engine)
+    assert memory.log == ['ask long']
+
+
+def test_two_engines_take_turns_on_one_model(engine, memory) -> None:
+    lock = threading.Lock()
+    other, theirs = EngineThread(Hooks()), ScriptedMemory()
+    other.start()
+    engine.call(lambda: engine.set_memory(memory, lock), 1.0)
+    other.call(lambda: other.set_memory(theirs, lock), 1.0)
+    inside = []
+
+    def alone(call: Any) -> None:
+        inside.append(1)
+        time.sleep(0.01)
+        assert len(inside) == 1
+        inside.pop()
+    memory.during_ask = theirs.during_ask = alone
+    asked = [side.ask(question(f'{n}')) for n in range(4) for side in (engine, other)]
+    assert [item.wait().text for item in asked] == ['0', '0', '1', '1', '2', '2', '3', '3']
+    with lock, pytest.raises(TimeoutError):
+        other.ask(question('late', timeout_s=0.05)).wait()
+    assert other.stop(2.0)
+
+
+def test_stopping_answers_everyone_and_refuses_what_comes_later(memory) -> None:
+    engine = EngineThread(Hooks())
+    engine.start()
+    engine.call(lambda: engine.set_memory(memory), 1.0)
+    gate = Gate()
+    memory.during_ask = gate
+    running, waiting = engine.ask(question('r')), engine.ask(question('w'))
+    gate.entered.wait(2.0)
+    assert not engine.stop(0.05)
+    with pytest.raises(Cancelled, match='shutting down'):
+        waiting.wait()
+    with pytest.raises(Cancelled):
+        engine.ask(question('later'))
+    gate.opened.set()
+    assert running.wait().status.name == 'CANCELLED'
+    assert engine.stop(2.0)
+
+
+def test_a_hook_that_raises_is_reported_and_nothing_stops(memory, told) -> None:
+    def bad(*unused: Any) -> None:
+        raise KeyError('listener')
+    engine = EngineThread(Hooks(on_frame=bad, on_answer=bad,
+                                on_error=lambda what, error: told.append(what)))
+    engine.start()
+    engine.call(lambda: engine.set_memory(memory), 1.0)
+    engine.offer(frame(1))
+    assert engine.ask(question('a')).wait().text == 'A'
+    assert engine.stop(2.0)
+    assert told == ['engine', 'engine']
