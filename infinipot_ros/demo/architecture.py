@@ -21,7 +21,8 @@ MERGE = 2
 GRID = VIEW_PX // (PATCH_PX * MERGE)
 TOKENS_PER_FRAME = GRID * GRID
 MAX_RANK = 64
-MAX_CONTEXT_TOKENS = 768
+# Training shows up to 32 frames (512 tokens); sinks and the room for a question come on top.
+MAX_CONTEXT_TOKENS = 848
 IMAGE_MEAN = 0.5
 IMAGE_STD = 0.5
 
