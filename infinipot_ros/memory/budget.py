@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""From MiB to tokens: what every part of a memory costs, and how many tokens are left."""
+
+from dataclasses import dataclass
+import math
+
+from infinipot_ros.errors import BudgetError
+from infinipot_ros.memory.config import MemoryConfig
+from infinipot_ros.memory.frame_table import ROW
+from infinipot_ros.memory.model import ModelShape
+from infinipot_ros.memory.positions import PositionScheme
+
+MIB = 1024 * 1024
+LEAST_FRAMES = 8
+THUMBNAIL_SHARE = 0.1
+MOST_THUMBNAILS = 256
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a memory's parts are made of, apart from the number of tokens.
+
+    `suffix_tokens` is what a model's template puts around an empty question.
+    """
+
+    shape: ModelShape
+    scheme: PositionScheme
+    config: MemoryConfig
+    sink_tokens: int
+    suffix_tokens: int
+
+    @property
+    def tokens_per_frame(self) -> int:
+        """P: tokens of one frame."""
+        return self.scheme.grid[0] * self.scheme.grid[1]
+
+    @property
+    def text_tokens(self) -> int:
+        """Room for one question and its answer."""
+        config = self.config
+        return self.suffix_tokens + config.max_question_tokens + config.max_new_tokens
+
+    @property
+    def scratch_tokens(self) -> int:
+        """Room for the text, or for a new frame (or the sinks) on its way into a cache."""
+        return max(self.text_tokens, self.tokens_per_frame, self.sink_tokens)
+
+    @property
+    def instant_tokens(self) -> int:
+        """Tokens of one camera's instant cache."""
+        return self.config.instant_frames * self.tokens_per_frame
+
+    @property
+    def thumbnail_px(self) -> tuple[int, int]:
+        """Height and width of a thumbnail with the frame's proportions."""
+        rows, columns = self.scheme.grid
+        side = self.config.thumbnail_px
+        longest = max(rows, columns)
+        return (max(1, side * rows // longest), max(1, side * columns // longest))
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """How a budget is spent: tokens of each camera's cumulative cache and bytes of each part."""
+
+    budget_bytes: int
+    camera_tokens: tuple[int, ...]
+    workspace_tokens: int
+    positions: int
+    table_rows: int
+    thumbnails: int
+    bytes_by_part: dict[str, int]
+    capped_by_model: bool
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(self.bytes_by_part.values())
+
+
+def kv_bytes(shape: ModelShape) -> int:
+    """Return the bytes of one token's keys and values over all layers."""
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * shape.dtype.itemsize
+
+
+def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> BudgetPlan:
+    """Price a memory whose cameras hold so many tokens."""
+    shape, config = sizes.shape, sizes.config
+    cameras, tokens = len(camera_tokens), sum(camera_tokens)
+    per_token = kv_bytes(shape)
+    element = shape.dtype.itemsize
+    scratch = sizes.scratch_tokens
+    workspace = sizes.sink_tokens + tokens + cameras * sizes.instant_tokens + scratch
+    segments = [count + sizes.instant_tokens for count in camera_tokens]
+    positions = 1 + sizes.scheme.last_position(sizes.sink_tokens, segments, scratch)
+    table_rows = tokens + cameras * (config.instant_frames + 2)
+    height, width = sizes.thumbnail_px
+    evidence_layers = len(config.evidence_layers) or shape.layers
+    held_layers = shape.layers if config.hold_rotated_keys else 1
+    parts = {
+        'sinks': cameras * sizes.sink_tokens * per_token,
+        'cumulative': tokens * per_token,
+        'provenance': tokens * shape.layers * shape.kv_heads * 8,
+        'instant': cameras * sizes.instant_tokens * per_token,
+        'features': cameras * sizes.instant_tokens * shape.hidden * element,
+        'text': scratch * per_token,
+        'workspace': workspace * (held_layers + 1) * shape.kv_heads * shape.head_dim * element,
+        'evidence': workspace * evidence_layers * shape.kv_heads * 8,
+        'rotation': positions * shape.head_dim * element,
+        'frame_table': table_rows * ROW.itemsize,
+        'thumbnails': thumbnails * height * width * 3,
+    }
+    return BudgetPlan(
+        budget_bytes=int(config.budget_mib * MIB),
+        camera_tokens=camera_tokens,
+        workspace_tokens=workspace,
+        positions=positions,
+        table_rows=table_rows,
+        thumbnails=thumbnails,
+        bytes_by_part=parts,
+        capped_by_model=False,
+    )
+
+
+def plan_budget(sizes: Sizes) -> BudgetPlan:
+    """Return the plan with the most tokens that `budget_mib` and the model allow.
+
+    Raises BudgetError naming the least budget that works when fewer than 8 frames a camera fit, or the
+    setting to lower when the model itself reads fewer.
+    """
+    config, shares = sizes.config, sizes.config.shares()
+    frame = sizes.tokens_per_frame
+    budget = int(config.budget_mib * MIB)
+    least = tuple(LEAST_FRAMES * frame for _ in shares)
+    most = _most_tokens(sizes)
+    if sum(least) > most:
+        raise BudgetError(
+            f'the model reads {sizes.shape.max_context_tokens} tokens, which leaves {most} for the past '
+            f'and {LEAST_FRAMES} frames a camera take {sum(least)}: lower instant_frames '
+            f'({config.instant_frames}), max_question_tokens ({config.max_question_tokens}), '
+            f'max_new_tokens ({config.max_new_tokens}) or frame_size_px, or raise max_memory_tokens'
+        )
+    thumbnails = _thumbnails(sizes, budget)
+    smallest = plan_for(sizes, least, 0).total_bytes
+    if smallest > budget:
+        raise BudgetError(
+            f'budget_mib is {config.budget_mib:g} and the least that works with this model, '
+            f'{len(shares)} camera(s) of {frame} tokens a frame and instant_frames '
+            f'{config.instant_frames} is {math.ceil(smallest / MIB * 100) / 100:.2f}'
+        )
+
+    def spread(tokens: int) -> tuple[int, ...]:
+        return tuple(
+            max(small, int(tokens * share)) for small, share in zip(least, shares, strict=True)
+        )
+
+    def fits(tokens: int) -> bool:
+        counts = spread(tokens)
+        return sum(counts) <= most and plan_for(sizes, counts, thumbnails).total_bytes <= budget
+
+    while thumbnails and not fits(0):
+        thumbnails //= 2
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    plan = plan_for(sizes, spread(low), thumbnails)
+    bytes_of_one_more = kv_bytes(sizes.shape)
+    capped = budget - plan.total_bytes > 8 * bytes_of_one_more
+    return BudgetPlan(**{**vars(plan), 'capped_by_model': capped})
+
+
+def _most_tokens(sizes: Sizes) -> int:
+    """Return how many tokens of the past the model can read beside all the rest."""
+    config = sizes.config
+    cameras = len(config.cameras)
+    rest = sizes.sink_tokens + cameras * sizes.instant_tokens + sizes.text_tokens
+    most = sizes.shape.max_context_tokens - rest
+    if config.max_memory_tokens:
+        most = min(most, config.max_memory_tokens)
+    return most
+
+
+def _thumbnails(sizes: Sizes, budget: int) -> int:
+    if not sizes.config.thumbnail_px:
+        return 0
+    height, width = sizes.thumbnail_px
+    return min(MOST_THUMBNAILS, int(budget * THUMBNAIL_SHARE) // (height * width * 3))

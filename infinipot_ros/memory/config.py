@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a memory, checked when they are made."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from infinipot_ros.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """Settings of one memory; the paper's letters are given with its parameters.
+
+    Parameters
+    ----------
+    budget_mib: everything the memory holds, weights and a forward pass's working memory apart.
+    policy: a name of `POLICIES`.
+    alpha: share of the kept tokens that TaR chooses (InfiniPot-V, alpha).
+    recent_ratio: share of the frames a full memory holds that is kept whole (r = recent_ratio f).
+    keep_ratio: what a compression leaves, |C| / |M|.
+    instant_frames: newest frames kept as features and encoded apart (DSCache, l_I); 0 turns it off.
+    max_memory_tokens: cap on |M|; 0 is what the model was trained to read.
+    max_question_tokens, max_new_tokens: room for the text of one question and its answer.
+    cameras, camera_shares: names, and how the tokens are divided (empty: evenly).
+    frame_size_px: (height, width) that every frame is resized to; None is the model's own.
+    thumbnail_px: longest side of the small pictures kept as evidence; 0 keeps none.
+    max_evidence: frames named in an answer.
+    evidence_layers: layers whose attention counts as evidence; empty is all of them.
+    hold_rotated_keys: rotate all keys once an answer (faster) instead of once a token (smaller).
+    policy_options: further settings of one policy.
+    """
+
+    budget_mib: float
+    policy: str = 'infinipot_v'
+    alpha: float = 0.5
+    recent_ratio: float = 0.125
+    keep_ratio: float = 0.75
+    instant_frames: int = 4
+    max_memory_tokens: int = 0
+    max_question_tokens: int = 256
+    max_new_tokens: int = 64
+    cameras: tuple[str, ...] = ('camera',)
+    camera_shares: tuple[float, ...] = ()
+    frame_size_px: tuple[int, int] | None = None
+    thumbnail_px: int = 64
+    max_evidence: int = 5
+    evidence_layers: tuple[int, ...] = ()
+    hold_rotated_keys: bool = True
+    policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError naming the first setting that is out of its range."""
+        _in_range('alpha', self.alpha, 0.0, 1.0)
+        _in_range('recent_ratio', self.recent_ratio, 0.0, 0.5)
+        _in_range('keep_ratio', self.keep_ratio, 0.1, 0.95)
+        _in_range('instant_frames', self.instant_frames, 0, 64)
+        _in_range('max_memory_tokens', self.max_memory_tokens, 0, 10_000_000)
+        _in_range('max_question_tokens', self.max_question_tokens, 1, 32_768)
+        _in_range('max_new_tokens', self.max_new_tokens, 1, 32_768)
+        _in_range('thumbnail_px', self.thumbnail_px, 0, 1024)
+        _in_range('max_evidence', self.max_evidence, 0, 1000)
+        if not _is_number(self.budget_mib) or self.budget_mib <= 0:
+            raise ConfigError(f'budget_mib is {self.budget_mib!r}: give a positive number of MiB')
+        names = self.cameras
+        if not names or any(not name for name in names) or len(set(names)) != len(names):
+            raise ConfigError(
+                f'cameras is {list(names)}: give at least one name, each once, none of them empty'
+            )
+        shares = self.camera_shares
+        if shares and (
+            len(shares) != len(names) or not all(_is_number(s) and s > 0 for s in shares)
+        ):
+            raise ConfigError(
+                f'camera_shares is {list(shares)} for {len(names)} cameras: give one positive '
+                'number a camera, or none for even shares'
+            )
+        if self.frame_size_px is not None and (
+            len(self.frame_size_px) != 2 or not all(1 <= side <= 8192 for side in self.frame_size_px)
+        ):
+            raise ConfigError(
+                f'frame_size_px is {self.frame_size_px!r}: give (height, width) from 1 to 8192'
+            )
+
+    def shares(self) -> list[float]:
+        """Return the share of the tokens of every camera, summing to 1."""
+        shares = self.camera_shares or (1.0,) * len(self.cameras)
+        return [share / sum(shares) for share in shares]
+
+
+def _is_number(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
+
+
+def _in_range(name: str, value: object, low: float, high: float) -> None:
+    if not _is_number(value) or not low <= value <= high:  # type: ignore[operator]
+        raise ConfigError(f'{name} is {value!r}: give a number from {low:g} to {high:g}')

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Preallocated keys, values and provenance of every layer of one segment of a memory."""
+
+import torch
+from torch import Tensor
+
+from infinipot_ros.errors import BudgetError
+from infinipot_ros.memory.model import ModelShape
+
+
+class LayerCache:
+    """Un-rotated K and V of one segment, for all layers, with the frame and patch of each token.
+
+    Per layer: keys, values [H, prefix + capacity, D]. The first `prefix` rows are the attention sinks
+    (or nothing); they are written once and no operation here touches them. `stored_tokens` counts the
+    rows after them and is the same for all heads and layers. frame, patch: int32 [L, H, capacity].
+
+    Nothing here allocates after construction except `resize`. Rows beyond `stored_tokens` are free
+    space: a pass may write there, and only `commit` makes them part of the cache, so that a pass
+    which fails leaves the cache as it was.
+    """
+
+    def __init__(
+        self, shape: ModelShape, capacity: int, prefix: int = 0, provenance: bool = False
+    ) -> None:
+        """Allocate everything this segment will ever hold."""
+        self.shape = shape
+        self.capacity = capacity
+        self.prefix = prefix
+        self.stored_tokens = 0
+        self.keys = [self._rows(prefix + capacity) for _ in range(shape.layers)]
+        self.values = [self._rows(prefix + capacity) for _ in range(shape.layers)]
+        slots = capacity if provenance else 0
+        self.frame = self._labels(slots)
+        self.patch = self._labels(slots)
+
+    def _rows(self, count: int) -> Tensor:
+        shape = self.shape
+        return torch.zeros(
+            shape.kv_heads, count, shape.head_dim, dtype=shape.dtype, device=shape.device
+        )
+
+    def _labels(self, count: int) -> Tensor:
+        shape = self.shape
+        return torch.full(
+            (shape.layers, shape.kv_heads, count), -1, dtype=torch.int32, device=shape.device
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage held, used or not."""
+        tensors = [*self.keys, *self.values, self.frame, self.patch]
+        return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+
+    @property
+    def frames(self) -> Tensor:
+        """Frame ids of the stored tokens, [L, H, stored]."""
+        return self.frame[:, :, : self.stored_tokens]
+
+    @property
+    def patches(self) -> Tensor:
+        """Patch indices (row x columns + column) of the stored tokens, [L, H, stored]."""
+        return self.patch[:, :, : self.stored_tokens]
+
+    def write(self, layer: int, offset: int, keys: Tensor, values: Tensor) -> None:
+        """Put keys, values [H, n, D] into the free rows after `stored_tokens + offset`."""
+        start = self.prefix + self.stored_tokens + offset
+        stop = start + keys.shape[1]
+        if stop > self.prefix + self.capacity:
+            raise BudgetError(
+                f'{stop - self.prefix} tokens do not fit a segment of {self.capacity}: '
+                'compress it first'
+            )
+        self.keys[layer][:, start:stop].copy_(keys)
+        self.values[layer][:, start:stop].copy_(values)
+
+    def write_prefix(self, layer: int, keys: Tensor, values: Tensor) -> None:
+        """Put the attention sinks' keys, values [H, prefix, D] in front."""
+        self.keys[layer][:, : self.prefix].copy_(keys)
+        self.values[layer][:, : self.prefix].copy_(values)
+
+    def commit(self, count: int, frame: int | None = None, first_patch: int = 0) -> None:
+        """Make `count` written rows part of the cache, as consecutive patches of `frame`."""
+        start, stop = self.stored_tokens, self.stored_tokens + count
+        if stop > self.capacity:
+            raise BudgetError(f'{stop} tokens do not fit a segment of {self.capacity}')
+        if frame is not None:
+            self.frame[:, :, start:stop] = frame
+            self.patch[:, :, start:stop] = torch.arange(
+                first_patch, first_patch + count, dtype=torch.int32, device=self.patch.device
+            )
+        self.stored_tokens = stop
+
+    def keep(self, layer: int, indices: Tensor, spare_keys: Tensor, spare_values: Tensor) -> None:
+        """Move the rows `indices` [H, C] (ascending) of one layer to the front.
+
+        spare_keys, spare_values [H, >= C, D] are room to move through. Call for every layer, then
+        `crop(C)` once.
+        """
+        count = indices.shape[1]
+        wide = indices[:, :, None].expand(-1, -1, self.shape.head_dim)
+        for rows, spare in (
+            (self.keys[layer], spare_keys),
+            (self.values[layer], spare_values),
+        ):
+            moved = spare[:, :count]
+            torch.gather(rows[:, self.prefix : self.prefix + self.stored_tokens], 1, wide, out=moved)
+            rows[:, self.prefix : self.prefix + count].copy_(moved)
+        for labels in (self.frame[layer], self.patch[layer]):
+            labels[:, :count] = torch.gather(labels, 1, indices)
+
+    def crop(self, count: int) -> None:
+        """Forget all but the first `count` stored tokens."""
+        if not 0 <= count <= self.stored_tokens:
+            raise ValueError(f'cannot crop {self.stored_tokens} stored tokens to {count}')
+        self.stored_tokens = count
+
+    def resize(self, capacity: int) -> None:
+        """Change the capacity, a layer at a time, keeping what is stored."""
+        if capacity < self.stored_tokens:
+            raise BudgetError(
+                f'{self.stored_tokens} stored tokens do not fit {capacity}: compress first'
+            )
+        used = self.prefix + self.stored_tokens
+        for tensors in (self.keys, self.values):
+            for layer, old in enumerate(tensors):
+                new = self._rows(self.prefix + capacity)
+                new[:, :used].copy_(old[:, :used])
+                tensors[layer] = new
+        if self.frame.shape[2]:
+            frame, patch = self.frames, self.patches
+            self.frame, self.patch = self._labels(capacity), self._labels(capacity)
+            self.frame[:, :, : self.stored_tokens] = frame
+            self.patch[:, :, : self.stored_tokens] = patch
+        self.capacity = capacity

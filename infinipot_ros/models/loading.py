@@ -1,0 +1,165 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Load a model by name or folder; a folder is never looked up on a network."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from infinipot_ros.errors import ModelLoadError
+from infinipot_ros.memory.model import VisionLanguageModel
+from infinipot_ros.models.qwen2_vl import QwenVL
+
+ADAPTERS: dict[str, Any] = {'qwen2_vl': QwenVL, 'qwen2_5_vl': QwenVL}
+DTYPES = {
+    'auto': 'auto',
+    'float32': torch.float32,
+    'bfloat16': torch.bfloat16,
+    'float16': torch.float16,
+}
+
+
+def load_model(
+    name_or_folder: str | Path,
+    device: str = 'cpu',
+    dtype: str = 'float32',
+    quantization: str = '',
+) -> VisionLanguageModel:
+    """Load a vision-language model for a memory.
+
+    Parameters
+    ----------
+    name_or_folder: 'demo' for the embedded demo model, a folder, or a name on the model hub.
+    device: a torch device, such as 'cpu' or 'cuda:0'.
+    dtype: 'float32', 'bfloat16', 'float16', or 'auto' for the one of the weights.
+    quantization: '' or 'int8' or 'int4' (both need the bitsandbytes package).
+
+    Raises ModelLoadError naming the folder, the file and what to do. Code that comes with a model is
+    never run.
+    """
+    if dtype not in DTYPES:
+        raise ModelLoadError(f'dtype is {dtype!r}: use one of {", ".join(DTYPES)}')
+    source = demo_folder() if str(name_or_folder) == 'demo' else Path(name_or_folder).expanduser()
+    is_folder = source.is_dir()
+    if is_folder:
+        _check_files(source)
+    elif _looks_like_path(str(name_or_folder)):
+        raise ModelLoadError(f'{source}: no such folder; give a model folder, a hub name or "demo"')
+    where = str(source) if is_folder else str(name_or_folder)
+    options = {'local_files_only': is_folder, 'trust_remote_code': False}
+    try:
+        config = transformers.AutoConfig.from_pretrained(where, **options)
+    except Exception as error:
+        raise ModelLoadError(f'{where}: its config.json cannot be read: {error}') from error
+    adapter = ADAPTERS.get(config.model_type)
+    if adapter is None:
+        raise ModelLoadError(
+            f'{where}: model type {config.model_type!r} has no adapter; '
+            f'supported: {", ".join(sorted(ADAPTERS))}'
+        )
+    _check_evictable(where, config.get_text_config())
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
+    except Exception as error:
+        raise ModelLoadError(f'{where}: its tokenizer cannot be loaded: {error}') from error
+    try:
+        processor = transformers.AutoImageProcessor.from_pretrained(
+            where, backend='pil', **options
+        )
+    except Exception as error:
+        raise ModelLoadError(
+            f'{where}: its preprocessor_config.json cannot be used: {error}'
+        ) from error
+    model = _load_weights(where, device, dtype, quantization, options)
+    return adapter(model, tokenizer, processor, str(name_or_folder), _fingerprint(model))  # type: ignore[no-any-return]
+
+
+def demo_folder() -> Path:
+    """Return the embedded demo model's folder, in a source tree or an installation."""
+    package = Path(__file__).resolve().parents[1]
+    places = [package.parent / 'resource' / 'demo_model', package / 'resource' / 'demo_model']
+    for prefix in os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep):
+        if prefix:
+            places.append(
+                Path(prefix) / 'share' / 'infinipot_ros' / 'resource' / 'demo_model'
+            )
+    for place in places:
+        if (place / 'config.json').is_file():
+            return place
+    raise ModelLoadError(
+        'the demo model is not installed; looked in ' + ', '.join(str(place) for place in places)
+    )
+
+
+def _looks_like_path(name: str) -> bool:
+    return name.startswith(('/', '.', '~')) or name.count('/') > 1 or name.endswith('/')
+
+
+def _check_files(folder: Path) -> None:
+    wanted = {
+        'config.json': ['config.json'],
+        'weights (model.safetensors)': ['*.safetensors', 'pytorch_model*.bin'],
+        'a tokenizer (tokenizer.json)': ['tokenizer.json', 'tokenizer.model', 'vocab.json'],
+        'preprocessor_config.json': ['preprocessor_config.json', 'processor_config.json'],
+    }
+    missing = [
+        what
+        for what, patterns in wanted.items()
+        if not any(True for pattern in patterns for _ in folder.glob(pattern))
+    ]
+    if missing:
+        raise ModelLoadError(
+            f'{folder}: has no {", no ".join(missing)}; copy the whole model folder again'
+        )
+
+
+def _check_evictable(where: str, text: Any) -> None:
+    kinds = set(getattr(text, 'layer_types', None) or ['full_attention'])
+    if kinds != {'full_attention'}:
+        raise ModelLoadError(
+            f'{where}: its text layers are {", ".join(sorted(kinds))}; a memory can only keep chosen '
+            'tokens of full-attention layers'
+        )
+
+
+def _load_weights(
+    where: str, device: str, dtype: str, quantization: str, options: dict[str, Any]
+) -> Any:
+    kwargs: dict[str, Any] = {'dtype': DTYPES[dtype], 'attn_implementation': 'sdpa', **options}
+    if quantization:
+        kwargs['quantization_config'] = _quantization(quantization)
+        kwargs['device_map'] = {'': device}
+    try:
+        model = transformers.AutoModelForImageTextToText.from_pretrained(where, **kwargs)
+        if not quantization:
+            model.to(torch.device(device))
+    except Exception as error:
+        raise ModelLoadError(
+            f'{where}: its weights cannot be loaded on {device} as {dtype}: '
+            f'{type(error).__name__}: {error}'
+        ) from error
+    return model.eval().requires_grad_(False)
+
+
+def _quantization(name: str) -> Any:
+    if name not in ('int8', 'int4'):
+        raise ModelLoadError(f'quantization is {name!r}: use "", int8 or int4')
+    return transformers.BitsAndBytesConfig(
+        load_in_8bit=name == 'int8',
+        load_in_4bit=name == 'int4',
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+
+
+def _fingerprint(model: Any) -> str:
+    """Return a digest of the settings and of some numbers of every weight."""
+    digest = hashlib.sha256(model.config.to_json_string(use_diff=False).encode())
+    for name, weight in sorted(model.state_dict().items()):
+        flat = weight.detach().reshape(-1)
+        some = flat[:: max(1, flat.numel() // 64)][:64].to('cpu', torch.float32)
+        digest.update(f'{name}{tuple(weight.shape)}'.encode() + some.numpy().tobytes())
+    return digest.hexdigest()
