@@ -2,9 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stays in a full memory: one small policy each, `select(view, budget) -> indices`."""
 
-from infinipot_ros.memory.policies import infinipot_v as _infinipot_v  # noqa: F401
+# Importing a file of policies registers them.
+from infinipot_ros.memory.policies import (  # noqa: F401
+    diverse,
+    embeddings,
+    gated,
+    infinipot_v,
+    observed,
+    published,
+    retrieval,
+    uniform,
+    windows,
+)
 from infinipot_ros.memory.policies.layer_view import LayerView
-from infinipot_ros.memory.policies.registry import get_policy, POLICIES, Policy, register
+from infinipot_ros.memory.policies.registry import (
+    get_policy,
+    POLICIES,
+    Policy,
+    register,
+    TokenFilter,
+)
 from infinipot_ros.memory.policies.selection import keep_top, top_mask
 from infinipot_ros.memory.policies.tar import tar_scores
 from infinipot_ros.memory.policies.van import van_scores
@@ -13,6 +30,7 @@ __all__ = [
     'LayerView',
     'POLICIES',
     'Policy',
+    'TokenFilter',
     'get_policy',
     'keep_top',
     'register',

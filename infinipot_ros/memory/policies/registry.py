@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import importlib
 import operator
-from typing import Any
+from typing import Any, Protocol
 
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory.policies.layer_view import LayerView
@@ -16,6 +16,13 @@ import torch
 from torch import Tensor
 
 Select = Callable[[LayerView, int], Tensor]
+
+
+class TokenFilter(Protocol):
+    """Decide, frame after frame, which patches go on to the language model."""
+
+    def keep(self, embeddings: Tensor) -> Tensor:
+        """Take a frame's embeddings [P, C]; return which patches go on, [P] bool, at least one."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,11 @@ class Policy:
     max_frames: int | None = None
     #: True: frees room for just the next frame, instead of going down to the keep ratio.
     frees_one_frame: bool = False
+    #: Whose attention `LayerView.attention` has to hold: the newest tokens', or this prompt's.
+    observe_tokens: int = 0
+    observe_prompt: str = ''
+    #: Makes what thins out a frame's embeddings before the language model, one for each camera.
+    token_filter: Callable[..., TokenFilter] | None = None
 
     def __call__(self, view: LayerView, budget: int) -> Tensor:
         """Return the tokens that stay, [H, budget] int64, rising.

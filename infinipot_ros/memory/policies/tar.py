@@ -7,6 +7,7 @@ InfiniPot-V, Eq. 4: s(t, i, j) = -1/r sum_t' cos(K[t, i, j], K_recent[t', i, j])
 
 from __future__ import annotations
 
+from infinipot_ros.memory.policies.frame_means import frame_means
 from infinipot_ros.memory.policies.layer_view import LayerView
 from infinipot_ros.memory.policies.registry import register
 from infinipot_ros.memory.policies.rows import cosines_to_rows, unit_rows
@@ -49,11 +50,9 @@ def mean_recent_keys(view: LayerView) -> Tensor:
 def past_frame_scores(view: LayerView) -> Tensor:
     """Return each token's frame's mean TaR in its head, [H, N]; recent tokens get +inf."""
     scores = tar_scores(view).masked_fill(view.recent, 0.0)
+    means = frame_means(view, scores.unsqueeze(-1)).squeeze(-1)
     place = torch.searchsorted(view.frame_ids, view.frame)
-    shape = (view.num_heads, len(view.frame_ids))
-    total = scores.new_zeros(shape).scatter_add_(1, place, scores)
-    count = scores.new_zeros(shape).scatter_add_(1, place, torch.ones_like(scores))
-    return (total / count.clamp_min(1)).gather(1, place).masked_fill(view.recent, torch.inf)
+    return means.gather(1, place).masked_fill(view.recent, torch.inf)
 
 
 @register('tar', 'recent frames, then the tokens least like them (Eq. 5)')

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Baselines that thin out vision embeddings before the language model sees them: STC and TTM.
+
+What they leave goes into a sliding window (InfiniPot-V, Table 2).
+"""
+
+from __future__ import annotations
+
+from infinipot_ros.errors import ConfigError
+from infinipot_ros.memory.policies.registry import register
+from infinipot_ros.memory.policies.windows import select_newest
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+STC_FRAMES = 8
+TTM_FRAMES = 4
+SIMILARITY = 0.8
+
+
+class _GroupFilter:
+    """Drop patches that look like the same patch of an earlier frame of their group."""
+
+    group_frames: int
+
+    def __init__(self, similarity: float = SIMILARITY) -> None:
+        """Drop what is more similar than `similarity`, a cosine in -1..1."""
+        if not -1.0 <= similarity <= 1.0:
+            raise ConfigError(f'similarity must be a cosine in -1..1, not {similarity}')
+        self._similarity = similarity
+        self._group: list[Tensor] = []
+
+    def _reference(self) -> Tensor:
+        raise NotImplementedError
+
+    def keep(self, embeddings: Tensor) -> Tensor:
+        """Take a frame's embeddings [P, C]; return which patches go on, [P] bool, at least one."""
+        if len(self._group) == self.group_frames:
+            self._group = []
+        if not self._group:
+            self._group.append(embeddings)
+            return torch.ones(len(embeddings), dtype=torch.bool, device=embeddings.device)
+        reference = self._reference()
+        if reference.shape != embeddings.shape:
+            raise ConfigError(
+                f'a frame has embeddings {list(embeddings.shape)} after {list(reference.shape)}'
+            )
+        cosines = cosine_similarity(embeddings.float(), reference.float(), dim=-1)
+        kept = cosines <= self._similarity
+        # A frame without any token would have no place in time.
+        kept[cosines.argmin()] = True
+        self._group.append(embeddings)
+        return kept
+
+
+class StcFilter(_GroupFilter):
+    """LongVU's spatial token compression: compare with the first of every 8 frames."""
+
+    group_frames = STC_FRAMES
+
+    def _reference(self) -> Tensor:
+        return self._group[0]
+
+
+class TtmFilter(_GroupFilter):
+    """DyCoke's temporal merging: of every 4 frames, compare 2 with 1, 4 with 3 and 3 with 1."""
+
+    group_frames = TTM_FRAMES
+
+    def _reference(self) -> Tensor:
+        number = len(self._group)
+        return self._group[number - 1 if number % 2 else number - 2]
+
+
+register(
+    'stc',
+    'patches unlike the first of their 8 frames, then a sliding window (LongVU)',
+    frees_one_frame=True,
+    token_filter=StcFilter,
+)(select_newest)
+
+register(
+    'ttm',
+    'patches unlike the frame before in groups of 4, then a sliding window (DyCoke)',
+    frees_one_frame=True,
+    token_filter=TtmFilter,
+)(select_newest)
