@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a small node needs: parameters that it reads once, and a main that ends in order."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import signal
+from typing import Any
+
+from infinipot_ros.errors import ConfigError, InfinipotError
+from infinipot_ros.node.parameter_table import Spec
+from rcl_interfaces.msg import ParameterDescriptor
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
+
+ROS_OWN_PARAMETERS = ('use_sim_time', 'qos_overrides.', 'start_type_description_service')
+
+
+def fixed_parameters(node: Node, specs: Sequence[Spec]) -> dict[str, Any]:
+    """
+    Declare read-only parameters and return their values, each in the type of its `Spec`.
+
+    :raises ConfigError: a value is not allowed.
+    """
+    values: dict[str, Any] = {}
+    for spec in specs:
+        # YAML and the command line write 4 for 4.0, so the type is checked by the Spec
+        descriptor = ParameterDescriptor(
+            description=spec.text, additional_constraints=spec.allowed(), read_only=True,
+            dynamic_typing=True)
+        value = node.declare_parameter(spec.name, spec.default, descriptor).value
+        problem = spec.problem(value)
+        if problem:
+            raise ConfigError(problem)
+        values[spec.name] = spec.typed(value)
+    # ROS ignores a misspelt name without a word
+    unknown = sorted(name for name in node._parameter_overrides
+                     if name not in values and not name.startswith(ROS_OWN_PARAMETERS))
+    if unknown:
+        node.get_logger().warning(f"there is no parameter {', '.join(unknown)}; known are "
+                                  f"{', '.join(values)}")
+    return values
+
+
+def run(make_node: Callable[[], Node], name: str, args: Sequence[str] | None = None) -> int:
+    """
+    Spin a node until SIGINT, SIGTERM or a shutdown, and return the exit code of the process.
+
+    :param make_node: its InfinipotError is logged, and the exit code is 1.
+    """
+    # rclpy ends the spinning; a KeyboardInterrupt on top could come in the middle of the clean-up
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    rclpy.init(args=args)
+    try:
+        rclpy.spin(make_node())
+    except ExternalShutdownException:
+        pass
+    except InfinipotError as error:
+        rclpy.logging.get_logger(name).fatal(str(error))
+        return 1
+    except Exception:
+        # a signal takes the context away from the callback that it interrupts
+        if rclpy.ok():
+            raise
+    finally:
+        rclpy.try_shutdown()
+    return 0

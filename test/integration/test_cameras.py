@@ -1,0 +1,195 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The two cameras as processes of their own, heard over real DDS."""
+from collections.abc import Callable, Iterator
+import json
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
+
+from infinipot_ros.demo.world import Drive  # noqa: E402
+from infinipot_ros.node.compressed_images import compressed_to_rgb  # noqa: E402
+from infinipot_ros.node.images import image_to_rgb  # noqa: E402
+from infinipot_ros.node.recordings import VideoFile  # noqa: E402
+from nav_msgs.msg import Odometry  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile  # noqa: E402
+from sensor_msgs.msg import CompressedImage, Image  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+
+CLIP = Path(__file__).parents[1] / 'data' / 'vtest_clip.mp4'
+DEADLINE_S = 20.0
+
+
+class Listener:
+    """A node that keeps what it hears on the topics of a camera."""
+
+    def __init__(self) -> None:
+        """Subscribe to everything, as late joiners and as sensor data."""
+        self.context = rclpy.Context()
+        self.context.init()
+        self.node = rclpy.create_node('listener', context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self.heard: dict[str, list[Any]] = {}
+        latched = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        sensor = QoSProfile(depth=1000, reliability=qos_profile_sensor_data.reliability)
+        for kind, topic, qos in (
+                (Image, 'camera/image_raw', sensor),
+                (CompressedImage, 'camera/image_raw/compressed', sensor),
+                (Odometry, 'odom', 1000), (String, 'simulated_camera/truth', latched)):
+            self.heard[topic] = []
+            self.node.create_subscription(kind, topic, self.heard[topic].append, qos)
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Listen until `done`, or fail at the deadline."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not done():
+            counts = {topic: len(messages) for topic, messages in self.heard.items()}
+            assert time.monotonic() < deadline, f'heard only {counts}'
+            self.executor.spin_once(timeout_sec=0.1)
+
+    def close(self) -> None:
+        """Free the node."""
+        self.executor.shutdown()
+        self.node.destroy_node()
+        self.context.shutdown()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """Listen with a context of its own."""
+    listener = Listener()
+    yield listener
+    listener.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a camera with parameters; it is gone after the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(module: str, **parameters: Any) -> subprocess.Popen[str]:
+        given = [text for name, value in parameters.items()
+                 for text in ('-p', f'{name}:={json.dumps(value)}')]
+        # not in the source tree, which has no messages
+        started.append(subprocess.Popen(
+            [sys.executable, '-m', f'infinipot_ros.node.{module}', '--ros-args', *given],
+            cwd=tmp_path, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def stamp_ns(message: Any) -> int:
+    """Return the stamp of a message's header."""
+    return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
+
+
+def test_a_drive_with_pose_and_truth(listener: Listener, start: Any) -> None:
+    """Every picture is the drive's, stamped when taken; pose and truth carry the same stamp."""
+    before_ns = time.time_ns()
+    start('simulated_camera', seed=7, num_frames=30, start=4, end=16, fps=40, scale=2,
+          wait_for_subscribers=2)
+    images = listener.heard['camera/image_raw']
+    truths = listener.heard['simulated_camera/truth']
+    listener.wait(lambda: all(len(heard) >= 12 for heard in listener.heard.values()))
+    drive = Drive(7, num_frames=30, scale=2)
+    stamps = [stamp_ns(image) for image in images]
+    assert before_ns < stamps[0] and stamps[-1] < time.time_ns()
+    assert all(b - a >= 1e9 / 40 / 2 for a, b in zip(stamps, stamps[1:]))
+    for number, image in enumerate(images):
+        index = number + 4
+        truth = json.loads(truths[number].data)
+        odometry = listener.heard['odom'][number]
+        compressed = listener.heard['camera/image_raw/compressed'][number]
+        expected = drive.frame(index)
+        np.testing.assert_array_equal(image_to_rgb(image), expected.rgb)
+        assert np.abs(compressed_to_rgb(compressed).astype(int) - expected.rgb).mean() < 8
+        assert image.header.frame_id == 'camera_optical_frame'
+        assert stamp_ns(image) == stamp_ns(odometry) == stamp_ns(compressed) == truth['stamp_ns']
+        assert odometry.pose.pose.position.x == pytest.approx(expected.pose[0])
+        assert (truth['frame'], truth['lap'], truth['num_frames']) == (index, 0, 30)
+        assert [(v['thing'], v['colour'], v['shape'], v['fraction']) for v in truth['visible']] \
+            == [(v.thing.index, v.thing.colour, v.thing.shape, v.fraction)
+                for v in expected.visible]
+        for seen, item in zip(truth['visible'], expected.visible):
+            assert seen['box_px'] == pytest.approx([2 * edge for edge in item.box])
+
+
+def test_a_drive_that_loops_goes_on_in_time(listener: Listener, start: Any) -> None:
+    """The second lap shows the first frame again, with a later stamp."""
+    start('simulated_camera', num_frames=5, fps=50, loop=True, wait_for_subscribers=2)
+    heard = listener.heard['simulated_camera/truth']
+    listener.wait(lambda: len(heard) >= 11)
+    truths = [json.loads(message.data) for message in heard[:11]]
+    assert [(t['lap'], t['frame']) for t in truths] == [
+        (number // 5, number % 5) for number in range(11)]
+    assert all(a['stamp_ns'] < b['stamp_ns'] for a, b in zip(truths, truths[1:]))
+
+
+def test_a_video_plays_in_its_own_rhythm(listener: Listener, start: Any) -> None:
+    """180 pictures, 100 ms apart, at ten times the speed; then it says that it is over."""
+    process = start('video_camera', video=str(CLIP), rate=10, max_side_px=192,
+                    wait_for_subscribers=2)
+    images = listener.heard['camera/image_raw']
+    listener.wait(lambda: len(images) >= 180)
+    expected = [picture.rgb for picture in VideoFile(CLIP).pictures()]
+    shown = image_to_rgb(images[90])
+    assert shown.shape == (144, 192, 3)
+    assert np.abs(shown.astype(int).mean() - expected[90].mean()) < 2
+    seconds = (stamp_ns(images[-1]) - stamp_ns(images[0])) / 1e9
+    assert 1.79 <= seconds < 4.0
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=10)
+    assert 'the recording is over' in output
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_camera_in_order(listener: Listener, start: Any, how: int) -> None:
+    """Exit code 0 and no traceback, in the middle of a recording."""
+    process = start('video_camera', video=str(CLIP), loop=True)
+    listener.wait(lambda: bool(listener.heard['camera/image_raw']))
+    process.send_signal(how)
+    output, _ = process.communicate(timeout=10)
+    assert process.returncode == 0, output
+    assert 'Traceback' not in output
+
+
+@pytest.mark.parametrize(('module', 'parameters', 'message'), [
+    ('video_camera', {'video': '/nowhere.mp4'}, "there is no file or folder '/nowhere.mp4'"),
+    ('video_camera', {}, "video is ''; it has to be a video file or a rosbag2 bag"),
+    ('video_camera', {'video': str(CLIP), 'rate': 0}, 'rate is 0; it has to be a number from'),
+    ('simulated_camera', {'setting': 'wild'}, "setting is 'wild'; it has to be one of 'calm'"),
+    ('simulated_camera', {'end': 301}, 'end at most num_frames, which is 300')])
+def test_a_wrong_parameter_ends_with_the_reason(
+        start: Any, module: str, parameters: dict[str, Any], message: str) -> None:
+    """Exit code 1, one line, no traceback."""
+    process = start(module, **parameters)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert message in output
+    assert 'Traceback' not in output
+
+
+def test_a_misspelt_parameter_is_noticed(listener: Listener, start: Any) -> None:
+    """ROS itself ignores it without a word."""
+    process = start('simulated_camera', sede=3, num_frames=1)
+    listener.wait(lambda: bool(listener.heard['simulated_camera/truth']))
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=10)
+    assert 'there is no parameter sede; known are setting, seed' in output
