@@ -6,6 +6,7 @@ Grouped queries are packed as [H, g Q, D], so that every key and value head is r
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -140,7 +141,7 @@ class MassRecorder:
         row = self._row.get(layer)
         if row is not None:
             self._tokens = weights.shape[2]
-            torch.sum(weights, dim=1, out=self._noted[row, :, : self._tokens])
+            self._noted[row, :, : self._tokens] = weights.sum(dim=1)
 
     def settle(self) -> None:
         """Count what was last noted."""
@@ -151,6 +152,18 @@ class MassRecorder:
         """Return the share [chosen layers, H, tokens] of all attention counted; the whole is 1."""
         total = max(1, self.queries) * len(self.layers) * self.query_heads
         return self.mass[:, :, :tokens] / total
+
+
+class Watcher(Protocol):
+    """What looks on while a pass goes through the layers."""
+
+    def before(self, layer: int, query: Tensor) -> None:
+        """See the un-rotated queries [query heads, Q, D] before a layer attends."""
+
+    def after(
+        self, layer: int, query: Tensor, keys: Tensor, scaling: float, mask: Tensor | None
+    ) -> None:
+        """See rotated queries [H, g Q, D] and keys [H, n, D], and which may see which."""
 
 
 class Context:
@@ -168,8 +181,10 @@ class Context:
         workspace: Workspace,
         hold: bool = False,
         recorder: MassRecorder | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         """Take the pieces in the order in which they are to be read."""
+        self.watcher = watcher
         self.pieces = [piece for piece in pieces if piece.tokens]
         self.target = target
         self.rotation = rotation
@@ -220,6 +235,8 @@ class Context:
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float
     ) -> Tensor:
         """Store un-rotated key and value, rotate, and attend; see `AttentionStream`."""
+        if self.watcher is not None:
+            self.watcher.before(layer, query[0])
         cos, sin = self._turn
         self.target.write(layer, self.added, key[0], value[0])
         total = self.context_tokens + self.added + self._new
@@ -229,6 +246,9 @@ class Context:
         rotate(key[0], cos, sin, out=keys[:, total - self._new :])
         heads, width = keys.shape[0], keys.shape[2]
         turned = rotate(query[0], cos, sin).reshape(heads, -1, width)
+        if self.watcher is not None:
+            mask = self._full_mask(layer, turned.shape[1] // self._new)
+            self.watcher.after(layer, turned, keys, scaling, mask)
         if self._new == 1:
             out = self._attend_one(layer, turned, keys, scaling)
         else:
@@ -297,7 +317,8 @@ class Context:
         scores = torch.matmul(query, keys.transpose(1, 2)) * scaling
         if self._hides:
             scores.masked_fill_(self._hidden(layer)[:, None], float('-inf'))
-        weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        weights = torch.softmax(scores, dim=-1, dtype=wide)
         if self.recorder is not None:
             self.recorder.add(layer, weights)
         weights = weights.to(query.dtype)

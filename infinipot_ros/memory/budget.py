@@ -21,7 +21,9 @@ MOST_THUMBNAILS = 256
 class Sizes:
     """What a memory's parts are made of, apart from the number of tokens.
 
-    `suffix_tokens` is what a model's template puts around an empty question.
+    `suffix_tokens` is what a model's template puts around an empty question; `picture_px` the
+    (height, width) at which frames are encoded; `window_queries` the tokens whose queries a policy
+    wants kept.
     """
 
     shape: ModelShape
@@ -29,6 +31,11 @@ class Sizes:
     config: MemoryConfig
     sink_tokens: int
     suffix_tokens: int
+    frames_per_step: int
+    picture_px: tuple[int, int]
+    newest_grid: tuple[int, int]
+    newest_picture_px: tuple[int, int]
+    window_queries: int = 0
 
     @property
     def tokens_per_frame(self) -> int:
@@ -47,17 +54,32 @@ class Sizes:
         return max(self.text_tokens, self.tokens_per_frame, self.sink_tokens)
 
     @property
+    def instant_frames(self) -> int:
+        """Frames in one camera's instant cache, half a pair counted as one."""
+        return self.config.instant_frames + (1 if self.frames_per_step > 1 else 0)
+
+    @property
     def instant_tokens(self) -> int:
-        """Tokens of one camera's instant cache."""
-        return self.config.instant_frames * self.tokens_per_frame
+        """Tokens of one camera's instant cache, whose newest frame may be larger."""
+        if not self.instant_frames:
+            return 0
+        rows, columns = self.newest_grid
+        return (self.instant_frames - 1) * self.tokens_per_frame + rows * columns
+
+    @property
+    def picture_bytes(self) -> int:
+        """Bytes of the pictures one camera holds: half a pair, and the newest for a question."""
+        held = self.picture_px[0] * self.picture_px[1] * 3 if self.frames_per_step > 1 else 0
+        if self.config.newest_scale > 1:
+            held += self.newest_picture_px[0] * self.newest_picture_px[1] * 3
+        return held
 
     @property
     def thumbnail_px(self) -> tuple[int, int]:
-        """Height and width of a thumbnail with the frame's proportions."""
-        rows, columns = self.scheme.grid
-        side = self.config.thumbnail_px
-        longest = max(rows, columns)
-        return (max(1, side * rows // longest), max(1, side * columns // longest))
+        """Height and width of a thumbnail with the picture's proportions."""
+        height, width = self.picture_px
+        side, longest = self.config.thumbnail_px, max(height, width)
+        return (max(1, side * height // longest), max(1, side * width // longest))
 
 
 @dataclass(frozen=True)
@@ -71,7 +93,6 @@ class BudgetPlan:
     table_rows: int
     thumbnails: int
     bytes_by_part: dict[str, int]
-    capped_by_model: bool
 
     @property
     def total_bytes(self) -> int:
@@ -88,26 +109,34 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
     """Price a memory whose cameras hold so many tokens."""
     shape, config = sizes.shape, sizes.config
     cameras, tokens = len(camera_tokens), sum(camera_tokens)
-    per_token = kv_bytes(shape)
-    element = shape.dtype.itemsize
+    per_token, element = kv_bytes(shape), shape.dtype.itemsize
     scratch = sizes.scratch_tokens
     workspace = sizes.sink_tokens + tokens + cameras * sizes.instant_tokens + scratch
     segments = [count + sizes.instant_tokens for count in camera_tokens]
-    positions = 1 + sizes.scheme.last_position(sizes.sink_tokens, segments, scratch)
+    positions = 1 + sizes.scheme.last_position(
+        sizes.sink_tokens, segments, scratch, sizes.newest_grid
+    )
     table_rows = tokens + cameras * (config.instant_frames + 2)
     height, width = sizes.thumbnail_px
     evidence_layers = len(config.evidence_layers) or shape.layers
     held_layers = shape.layers if config.hold_rotated_keys else 1
+    head_row = shape.head_dim * element
     parts = {
         'sinks': cameras * sizes.sink_tokens * per_token,
         'cumulative': tokens * per_token,
         'provenance': tokens * shape.layers * shape.kv_heads * 8,
         'instant': cameras * sizes.instant_tokens * per_token,
-        'features': cameras * sizes.instant_tokens * shape.hidden * element,
+        'features': cameras
+        * (config.instant_frames + 1)
+        * sizes.tokens_per_frame
+        * shape.hidden
+        * element,
+        'pictures': cameras * sizes.picture_bytes,
         'text': scratch * per_token,
-        'workspace': workspace * (held_layers + 1) * shape.kv_heads * shape.head_dim * element,
+        'workspace': workspace * (held_layers + 1) * shape.kv_heads * head_row,
         'evidence': workspace * evidence_layers * shape.kv_heads * 8,
-        'rotation': positions * shape.head_dim * element,
+        'rotation': positions * head_row,
+        'window': cameras * sizes.window_queries * shape.layers * shape.query_heads * head_row,
         'frame_table': table_rows * ROW.itemsize,
         'thumbnails': thumbnails * height * width * 3,
     }
@@ -119,7 +148,6 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
         table_rows=table_rows,
         thumbnails=thumbnails,
         bytes_by_part=parts,
-        capped_by_model=False,
     )
 
 
@@ -133,15 +161,15 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
     frame = sizes.tokens_per_frame
     budget = int(config.budget_mib * MIB)
     least = tuple(LEAST_FRAMES * frame for _ in shares)
-    most = _most_tokens(sizes)
+    most = most_tokens(sizes)
     if sum(least) > most:
         raise BudgetError(
-            f'the model reads {sizes.shape.max_context_tokens} tokens, which leaves {most} for the past '
-            f'and {LEAST_FRAMES} frames a camera take {sum(least)}: lower instant_frames '
-            f'({config.instant_frames}), max_question_tokens ({config.max_question_tokens}), '
-            f'max_new_tokens ({config.max_new_tokens}) or frame_size_px, or raise max_memory_tokens'
+            f'the model reads {sizes.shape.max_context_tokens} tokens and max_memory_tokens is '
+            f'{config.max_memory_tokens}, which leaves {most} for the past, while {LEAST_FRAMES} frames a '
+            f'camera take {sum(least)}: lower instant_frames ({config.instant_frames}), '
+            f'max_question_tokens ({config.max_question_tokens}), max_new_tokens '
+            f'({config.max_new_tokens}) or frame_size_px, or raise max_memory_tokens'
         )
-    thumbnails = _thumbnails(sizes, budget)
     smallest = plan_for(sizes, least, 0).total_bytes
     if smallest > budget:
         raise BudgetError(
@@ -159,19 +187,17 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
         counts = spread(tokens)
         return sum(counts) <= most and plan_for(sizes, counts, thumbnails).total_bytes <= budget
 
+    thumbnails = _thumbnails(sizes, budget)
     while thumbnails and not fits(0):
         thumbnails //= 2
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    plan = plan_for(sizes, spread(low), thumbnails)
-    bytes_of_one_more = kv_bytes(sizes.shape)
-    capped = budget - plan.total_bytes > 8 * bytes_of_one_more
-    return BudgetPlan(**{**vars(plan), 'capped_by_model': capped})
+    return plan_for(sizes, spread(low), thumbnails)
 
 
-def _most_tokens(sizes: Sizes) -> int:
+def most_tokens(sizes: Sizes) -> int:
     """Return how many tokens of the past the model can read beside all the rest."""
     config = sizes.config
     cameras = len(config.cameras)

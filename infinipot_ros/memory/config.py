@@ -30,6 +30,13 @@ class MemoryConfig:
     max_evidence: frames named in an answer.
     evidence_layers: layers whose attention counts as evidence; empty is all of them.
     hold_rotated_keys: rotate all keys once an answer (faster) instead of once a token (smaller).
+    decouple: encode the instant frames over the sinks alone (DSCache); False: over the past as well.
+    sinks_in_cumulative, sinks_in_instant: whether those caches are built over the attention sinks
+        (DSCache's Table 5); the answer always sees the sinks.
+    newest_scale: side of the newest frame at a question against `frame_size_px`; 1 is off.
+    question_policy: policy by which each question chooses what it reads of the past; '' is all of it.
+    question_tokens: how many tokens of the past such a question reads.
+    temperature: 0 decodes greedily; above, answers are drawn at random, from `seed` on.
     policy_options: further settings of one policy.
     """
 
@@ -49,6 +56,14 @@ class MemoryConfig:
     max_evidence: int = 5
     evidence_layers: tuple[int, ...] = ()
     hold_rotated_keys: bool = True
+    decouple: bool = True
+    sinks_in_cumulative: bool = True
+    sinks_in_instant: bool = True
+    newest_scale: int = 1
+    question_policy: str = ''
+    question_tokens: int = 0
+    temperature: float = 0.0
+    seed: int = 0
     policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -62,6 +77,13 @@ class MemoryConfig:
         _in_range('max_new_tokens', self.max_new_tokens, 1, 32_768)
         _in_range('thumbnail_px', self.thumbnail_px, 0, 1024)
         _in_range('max_evidence', self.max_evidence, 0, 1000)
+        _in_range('newest_scale', self.newest_scale, 1, 4)
+        _in_range('question_tokens', self.question_tokens, 0, 10_000_000)
+        _in_range('temperature', self.temperature, 0.0, 10.0)
+        if self.newest_scale > 1 and self.instant_frames == 0:
+            raise ConfigError('newest_scale above 1 needs instant_frames of at least 1')
+        if self.question_policy and not self.question_tokens:
+            raise ConfigError('question_policy needs question_tokens of at least 1')
         if not _is_number(self.budget_mib) or self.budget_mib <= 0:
             raise ConfigError(f'budget_mib is {self.budget_mib!r}: give a positive number of MiB')
         names = self.cameras

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from infinipot_ros.errors import NumericError
-from infinipot_ros.memory.attention import Context, Piece, Workspace
-from infinipot_ros.memory.camera_memory import CameraMemory
+from infinipot_ros.memory.attention import Context, Piece, Watcher, Workspace
+from infinipot_ros.memory.budget import Sizes
+from infinipot_ros.memory.camera_memory import CameraMemory, InstantFrame
 from infinipot_ros.memory.compression import Choice
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import VisionLanguageModel
-from infinipot_ros.memory.positions import PositionScheme, Rotation
+from infinipot_ros.memory.positions import Coordinates, joined, Rotation
 
 
 @dataclass
@@ -24,12 +25,16 @@ class Construction:
     """What every pass of one memory needs; `scratch` holds new tokens on their way."""
 
     model: VisionLanguageModel
-    scheme: PositionScheme
+    sizes: Sizes
     rotation: Rotation
     workspace: Workspace
     scratch: LayerCache
-    sink_tokens: int
-    instant_frames: int
+
+    def __post_init__(self) -> None:
+        """Name what is used most."""
+        self.scheme = self.sizes.scheme
+        self.config = self.sizes.config
+        self.sink_tokens = self.sizes.sink_tokens
 
     def sink_piece(self, camera: CameraMemory) -> Piece:
         """Return the attention sinks as a camera's cache holds them."""
@@ -42,26 +47,35 @@ class Construction:
         base: int,
         recent_frames: int,
         choice: Choice | None = None,
+        attended: Tensor | None = None,
     ) -> tuple[Piece, int]:
-        """Return a camera's cumulative cache (or what a choice leaves of it) and the next rank."""
+        """Return a camera's cumulative cache (or what a choice leaves of it) and what follows."""
         past = camera.past
         frames, patches, rows = past.frames, past.patches, None
         if choice is not None:
             rows = choice.rows
             index = torch.stack(rows)
             frames, patches = frames.gather(2, index), patches.gather(2, index)
-        room = max(1, self.instant_frames)
-        coordinates, following = self.scheme.past(frames, patches, base, room, recent_frames)
+        coordinates, following = self.scheme.past(
+            frames, patches, base, self.rank_room, recent_frames, attended
+        )
         stop = past.prefix + past.stored_tokens
-        return Piece(past, past.prefix, stop, coordinates, rows), following
+        hidden = None if attended is None else ~attended
+        return Piece(past, past.prefix, stop, coordinates, rows, hidden), following
+
+    @property
+    def rank_room(self) -> int:
+        """Ranks that the cumulative cache leaves to newer frames."""
+        return max(1, self.sizes.instant_frames)
 
     def build_sinks(self, cameras: list[CameraMemory]) -> None:
         """Run the prompt up to the video once and put its keys and values before every cache."""
         ids = self.model.prefix_ids()
+        if not ids:
+            return
         context = Context([], self.scratch, self.rotation, self.workspace)
         context.begin(self.scheme.text(len(ids), 0), len(ids))
-        states = self.model.backbone(self.model.embed(ids), context)
-        checked(states, 'the prompt')
+        checked(self.model.backbone(self.model.embed(ids), context), 'the prompt')
         for camera in cameras:
             for layer, (keys, values) in enumerate(
                 zip(self.scratch.keys, self.scratch.values, strict=True)
@@ -75,18 +89,28 @@ class Construction:
         embeddings: Tensor,
         recent_frames: int,
         choice: Choice | None,
+        watcher: Watcher | None = None,
+        patches: Tensor | None = None,
     ) -> None:
         """Forward a frame over [sinks, cumulative cache, itself] and add it to the cumulative cache.
 
-        With a choice the frame sees only what that choice keeps, and the rest is dropped when the
-        frame has passed. Whatever fails before that leaves the cache as it was.
+        embeddings [n, hidden] are those of `patches` [n], or of all. With a choice the frame sees only
+        what that keeps, and the rest is dropped when the frame has passed. Whatever fails before that
+        leaves the cache as it was.
         """
         past, count = camera.past, embeddings.shape[0]
-        piece, following = self.past_piece(camera, self.sink_tokens, recent_frames, choice)
+        sinks = self.config.sinks_in_cumulative
+        base = self.sink_tokens if sinks else 0
+        piece, following = self.past_piece(camera, base, recent_frames, choice)
         target = past if choice is None else self.scratch
-        pieces = [self.sink_piece(camera), piece]
-        context = Context(pieces, target, self.rotation, self.workspace)
-        context.begin(self.scheme.frames(1, self.sink_tokens, following), count)
+        pieces = [self.sink_piece(camera), piece] if sinks else [piece]
+        context = Context(pieces, target, self.rotation, self.workspace, watcher=watcher)
+        coordinates = self.scheme.frame(self.scheme.grid, base, following)
+        if patches is None:
+            patches = torch.arange(count, device=embeddings.device)
+        else:
+            coordinates = coordinates.pick(patches)
+        context.begin(coordinates, count)
         checked(self.model.backbone(embeddings, context), 'a frame')
         if choice is not None:
             self.drop(camera, choice)
@@ -94,7 +118,7 @@ class Construction:
                 zip(self.scratch.keys, self.scratch.values, strict=True)
             ):
                 past.write(layer, 0, keys[:, :count], values[:, :count])
-        past.commit(count, frame)
+        past.commit(count, frame, patches)
 
     def drop(self, camera: CameraMemory, choice: Choice) -> None:
         """Leave in a cumulative cache only what a choice keeps."""
@@ -105,19 +129,59 @@ class Construction:
         past.crop(choice.rows[0].shape[1])
         camera.policy_state = choice.state
 
-    def build_instant(self, camera: CameraMemory) -> None:
-        """Encode the feature buffer over the sinks alone, unless that is done already."""
-        if camera.instant_valid or not camera.buffer.frame_ids:
+    def build_instant(self, camera: CameraMemory, recent_frames: int) -> None:
+        """Encode the feature buffer over the sinks alone, unless that is done already.
+
+        The first frame of a pair whose second has not come takes part as the newest; the newest is
+        encoded again where it is to be sharper. Without `decouple`, and for such a first frame where
+        there is no buffer, the past is read as well.
+        """
+        if camera.instant_frames is not None:
             return
-        count = len(camera.buffer.frame_ids)
-        embeddings = camera.buffer.ordered()
-        camera.instant.crop(0)
-        pieces = [self.sink_piece(camera)]
-        context = Context(pieces, camera.instant, self.rotation, self.workspace)
-        context.begin(self.scheme.frames(count, self.sink_tokens, 0), embeddings.shape[0])
-        checked(self.model.backbone(embeddings, context), 'the newest frames')
-        camera.instant.commit(embeddings.shape[0])
-        camera.instant_valid = True
+        found, embeddings = self._instant_features(camera)
+        if found:
+            sinks = self.config.sinks_in_instant
+            base, following = (self.sink_tokens if sinks else 0), 0
+            pieces = [self.sink_piece(camera)] if sinks else []
+            if not self.config.decouple or self.config.instant_frames == 0:
+                piece, following = self.past_piece(camera, base, recent_frames)
+                pieces.append(piece)
+            coordinates, _ = self.instant_coordinates(found, base, following)
+            context = Context(pieces, camera.instant, self.rotation, self.workspace)
+            camera.instant.crop(0)
+            context.begin(coordinates, embeddings.shape[0])
+            checked(self.model.backbone(embeddings, context), 'the newest frames')
+            camera.instant.commit(embeddings.shape[0])
+        else:
+            camera.instant.crop(0)
+        camera.instant_frames = tuple(found)
+
+    def _instant_features(self, camera: CameraMemory) -> tuple[list[InstantFrame], Tensor]:
+        grid, size = self.scheme.grid, self.sizes.picture_px
+        found = [InstantFrame(frame, grid) for frame in camera.buffer.frame_ids]
+        features = list(camera.buffer.ordered())
+        if camera.pending is not None:
+            found.append(InstantFrame(camera.pending, grid))
+            features.append(self.model.encode([camera.pending_picture], size))
+        if found and self.config.newest_scale > 1:
+            found[-1] = InstantFrame(found[-1].frame, self.sizes.newest_grid)
+            features[-1] = self.model.encode(
+                [camera.newest_picture], self.sizes.newest_picture_px
+            )
+        if not features:
+            return [], camera.buffer.features[:0, 0]
+        return found, checked(torch.cat(features), 'the newest pictures')
+
+    def instant_coordinates(
+        self, frames: list[InstantFrame], base: int, following: int, attended: list[bool] | None = None
+    ) -> tuple[Coordinates, int]:
+        """Return the positions of the instant frames, those not attended to taking no place."""
+        parts = []
+        for place, frame in enumerate(frames):
+            parts.append(self.scheme.frame(frame.grid, base, following))
+            if attended is None or attended[place]:
+                following = self.scheme.after(following, frame.grid)
+        return joined(parts), following
 
 
 def checked(states: Tensor, what: str) -> Tensor:

@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Greedy decoding in our own loop: stop tokens, a deadline, cancellation, a callback per token."""
+"""Decoding in our own loop: stop tokens, a deadline, cancellation, a callback per token."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 import time
 
 import torch
+from torch import Tensor
 
 from infinipot_ros.errors import NumericError
 from infinipot_ros.memory.attention import Context
@@ -25,6 +26,8 @@ class Limits:
     deadline_s: float = float('inf')
     cancel: Callable[[], bool] | None = None
     on_token: Callable[[str], None] | None = None
+    temperature: float = 0.0
+    seed: int = 0
 
     def reached(self) -> AnswerStatus | None:
         """Return TIMEOUT or CANCELLED when it is time to stop."""
@@ -42,6 +45,11 @@ class Decoded:
     ids: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     status: AnswerStatus = AnswerStatus.ANSWERED
+
+    @property
+    def confidence(self) -> float:
+        """Mean probability of the generated tokens; 0 where there are none."""
+        return sum(self.probabilities) / len(self.probabilities) if self.probabilities else 0.0
 
 
 def decode(
@@ -70,23 +78,16 @@ def decode(
         context.advance()
         position += len(chunk)
     token, told = question_ids[-1], 0
+    draws = torch.Generator(context.target.keys[0].device).manual_seed(limits.seed)
     while True:
         if (status := limits.reached()) is not None:
             decoded.status = status
             return decoded
         context.begin(scheme.text(1, position), 1)
-        logits = model.logits(model.backbone(model.embed([token]), context))[-1].float()
+        logits = model.logits(model.backbone(model.embed([token]), context))[-1]
         context.advance()
         position += 1
-        highest, index = logits.max(dim=-1)
-        # One number tells: a NaN or infinity anywhere makes the sum so.
-        total = torch.logsumexp(logits, dim=-1)
-        probability = float(torch.exp(highest - total))
-        if not bool(torch.isfinite(logits.sum())) or probability != probability:
-            raise NumericError(
-                'the model gave NaN or infinite logits; use dtype float32 or bfloat16'
-            )
-        token = int(index)
+        token, probability = next_token(_at_least_float(logits), limits.temperature, draws)
         if token in model.eos_ids:
             return decoded
         decoded.ids.append(token)
@@ -100,3 +101,26 @@ def decode(
                 told = len(text)
         if len(decoded.ids) >= limits.max_new_tokens:
             return decoded
+
+
+def _at_least_float(logits: Tensor) -> Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def next_token(
+    logits: Tensor, temperature: float, draws: torch.Generator
+) -> tuple[int, float]:
+    """Return the most probable token, or one drawn, and its probability.
+
+    Raises NumericError when the logits [vocabulary] are not all finite.
+    """
+    # A NaN or an infinity anywhere makes the sum one too.
+    if not bool(torch.isfinite(logits.sum())):
+        raise NumericError('the model gave NaN or infinite logits; use dtype float32 or bfloat16')
+    chances = torch.softmax(logits, dim=-1)
+    if temperature == 0.0:
+        probability, index = chances.max(dim=-1)
+    else:
+        index = torch.multinomial(torch.softmax(logits / temperature, -1), 1, generator=draws)[0]
+        probability = chances[index]
+    return int(index), float(probability)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the frames that still have kept tokens: stamp, camera, pose, thumbnail."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -68,19 +70,47 @@ class FrameTable:
         pose: Pose | None,
         kept: float,
         went_back: bool,
-        rgb: RgbImage,
+        small: RgbImage | None,
     ) -> None:
-        """Add the row of a new frame; frame numbers only grow."""
+        """Add the row of a new frame with its `small` picture; frame numbers only grow."""
         if self._count == len(self._rows):
             self._drop_least()
         row = self._rows[self._count]
         self._count += 1
-        row['frame'], row['stamp_ns'], row['camera'] = frame, stamp_ns, camera
-        row['frame_id'] = self._name(frame_id)
+        row['frame'], row['camera'], row['kept'] = frame, camera, kept
+        row['thumbnail'] = self._slot()
+        self._describe(row, stamp_ns, frame_id, pose, went_back, small)
+
+    def replace(
+        self,
+        frame: int,
+        stamp_ns: int,
+        frame_id: str,
+        pose: Pose | None,
+        went_back: bool,
+        small: RgbImage | None,
+    ) -> None:
+        """Give a frame's row the stamp, pose and picture of a later one."""
+        index = self.find(frame)
+        if index is not None:
+            row = self._rows[index]
+            self._describe(row, stamp_ns, frame_id, pose, went_back or row['went_back'], small)
+
+    def _describe(
+        self,
+        row: Any,
+        stamp_ns: int,
+        frame_id: str,
+        pose: Pose | None,
+        went_back: bool,
+        small: RgbImage | None,
+    ) -> None:
+        row['stamp_ns'], row['frame_id'] = stamp_ns, self._name(frame_id)
         row['pose_frame'] = -1 if pose is None else self._name(pose.frame_id)
         row['pose'] = 0.0 if pose is None else (*pose.position, *pose.orientation)
-        row['went_back'], row['kept'] = went_back, kept
-        row['thumbnail'] = self._thumbnail(rgb)
+        row['went_back'] = went_back
+        if small is not None and row['thumbnail'] >= 0:
+            self._thumbnails[row['thumbnail']] = small
 
     def _name(self, name: str) -> int:
         if name in self._names:
@@ -90,7 +120,15 @@ class FrameTable:
         self._names.append(name)
         return len(self._names) - 1
 
-    def _thumbnail(self, rgb: RgbImage) -> int:
+    def small(self, rgb: RgbImage) -> RgbImage | None:
+        """Return a picture at the size of a thumbnail, or None where none are kept."""
+        if not len(self._thumbnails):
+            return None
+        height, width = self._thumbnails.shape[1:3]
+        return np.asarray(Image.fromarray(rgb).resize((width, height), Image.Resampling.BOX))
+
+    def _slot(self) -> int:
+        """Return a free thumbnail, taken from the frame with the fewest kept tokens if need be."""
         if not len(self._thumbnails):
             return -1
         if not self._free:
@@ -99,11 +137,7 @@ class FrameTable:
             least = rows[owners[np.argmin(rows['kept'][owners])]]
             self._free.append(int(least['thumbnail']))
             least['thumbnail'] = -1
-        slot = self._free.pop()
-        height, width = self._thumbnails.shape[1:3]
-        small = Image.fromarray(rgb).resize((width, height), Image.Resampling.BOX)
-        self._thumbnails[slot] = np.asarray(small)
-        return slot
+        return self._free.pop()
 
     def _drop_least(self) -> None:
         keep = np.ones(self._count, bool)
@@ -127,6 +161,58 @@ class FrameTable:
         found = (frames[place_in] == rows['frame']) if len(frames) else np.zeros(len(rows), bool)
         rows['kept'][mine & found] = kept[place_in[mine & found]]
         self._keep(~mine | found)
+
+    def resize(self, capacity: int, thumbnails: int) -> None:
+        """Change the number of rows and of thumbnails, keeping those with the most tokens."""
+        order = np.argsort(-self.rows['kept'], kind='stable')
+        keep = np.zeros(self._count, bool)
+        keep[order[:capacity]] = True
+        self._keep(keep)
+        rows = np.zeros(capacity, ROW)
+        rows[: self._count] = self.rows
+        height, width = self._thumbnails.shape[1:3]
+        pictures = np.zeros((thumbnails, height, width, 3), np.uint8)
+        owners = np.argsort(-self.rows['kept'], kind='stable')
+        owners = owners[self.rows['thumbnail'][owners] >= 0]
+        rows['thumbnail'][: self._count] = -1
+        for slot, owner in enumerate(owners[:thumbnails]):
+            pictures[slot] = self._thumbnails[self.rows['thumbnail'][owner]]
+            rows['thumbnail'][owner] = slot
+        self._free = list(range(min(len(owners), thumbnails), thumbnails))
+        self._rows, self._thumbnails = rows, pictures
+
+    @property
+    def names(self) -> list[str]:
+        """The frame ids that rows refer to by number."""
+        return list(self._names)
+
+    def dump(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
+        """Return the rows, their thumbnails numbered from 0, and those thumbnails."""
+        rows = self.rows.copy()
+        owners = np.flatnonzero(rows['thumbnail'] >= 0)
+        pictures = self._thumbnails[rows['thumbnail'][owners]]
+        rows['thumbnail'][owners] = np.arange(len(owners))
+        return rows, pictures
+
+    def load(
+        self, raw: npt.NDArray[np.uint8], pictures: npt.NDArray[np.uint8], names: list[str]
+    ) -> None:
+        """Take dumped rows as bytes, and their thumbnails where they have this table's size.
+
+        Raises ValueError where the bytes are no rows.
+        """
+        found = raw.view(ROW)
+        saved = FrameTable(len(found), len(pictures), pictures.shape[1:3])
+        saved._rows[:], saved._count = found, len(found)
+        saved._thumbnails = pictures
+        same_size = pictures.shape[1:] == self._thumbnails.shape[1:]
+        saved.resize(len(self._rows), len(self._thumbnails) if same_size else 0)
+        self._rows[: saved._count] = saved.rows
+        self._count = saved._count
+        self._names = list(names)
+        if same_size:
+            self._thumbnails[:] = saved._thumbnails
+            self._free = saved._free
 
     def clear(self) -> None:
         """Forget all rows."""

@@ -80,16 +80,14 @@ class LayerCache:
         self.keys[layer][:, : self.prefix].copy_(keys)
         self.values[layer][:, : self.prefix].copy_(values)
 
-    def commit(self, count: int, frame: int | None = None, first_patch: int = 0) -> None:
-        """Make `count` written rows part of the cache, as consecutive patches of `frame`."""
+    def commit(self, count: int, frame: int | None = None, patches: Tensor | None = None) -> None:
+        """Make `count` written rows part of the cache, as `patches` [count] of `frame`."""
         start, stop = self.stored_tokens, self.stored_tokens + count
         if stop > self.capacity:
             raise BudgetError(f'{stop} tokens do not fit a segment of {self.capacity}')
-        if frame is not None:
+        if frame is not None and patches is not None:
             self.frame[:, :, start:stop] = frame
-            self.patch[:, :, start:stop] = torch.arange(
-                first_patch, first_patch + count, dtype=torch.int32, device=self.patch.device
-            )
+            self.patch[:, :, start:stop] = patches.to(torch.int32)
         self.stored_tokens = stop
 
     def keep(self, layer: int, indices: Tensor, spare_keys: Tensor, spare_values: Tensor) -> None:

@@ -66,6 +66,12 @@ class VisionLanguageModel(Protocol):
     rank_step: float
     default_frame_size_px: tuple[int, int]
 
+    def picture_size_px(self, frame_size_px: tuple[int, int]) -> tuple[int, int]:
+        """Return the (height, width) at which a frame of that size is really encoded."""
+
+    def prepare(self, rgb: RgbImage, frame_size_px: tuple[int, int]) -> RgbImage:
+        """Return a picture at `picture_size_px`, resized with the model's own filter."""
+
     def grid(self, frame_size_px: tuple[int, int]) -> tuple[int, int]:
         """Return (rows, columns) of tokens that a frame of (height, width) px becomes."""
 

@@ -22,39 +22,63 @@ class Coordinates:
 
     axes: tuple[Tensor, ...]
 
+    def pick(self, kept: Tensor) -> 'Coordinates':
+        """Return those of the tokens [n] that are marked."""
+        return Coordinates(tuple(axis[..., kept] for axis in self.axes))
+
     def of_layer(self, layer: int) -> tuple[Tensor, ...]:
         """Return the axes of one layer, each [H or 1, n]."""
         return tuple(axis[layer if axis.shape[0] > 1 else 0] for axis in self.axes)
 
 
-def aligned_ranks(frame: Tensor, max_rank: int, recent_frames: int) -> tuple[Tensor, int]:
+def joined(parts: Sequence[Coordinates]) -> Coordinates:
+    """Return the coordinates of all parts, one after the other."""
+    return Coordinates(
+        tuple(torch.cat(axes, dim=-1) for axes in zip(*(p.axes for p in parts), strict=True))
+    )
+
+
+def aligned_ranks(
+    frame: Tensor,
+    max_rank: int,
+    recent_frames: int,
+    attended: Tensor | None = None,
+    top: int | None = None,
+) -> tuple[Tensor, int]:
     """Return the rank of every token's frame [L, H, n] and the next free rank.
 
     frame: int [L, H, n], ascending along n. Ranks are dense per head and right-aligned: the newest frame
-    has the same rank for all heads and layers. Where a head keeps more than `max_rank` frames, those older
-    than its `recent_frames` newest share ranks evenly, so that no rank reaches `max_rank`.
+    has the same rank for all heads and layers, one below `top` (None: as many as the richest head has
+    frames). Where a head keeps more than `max_rank` frames, those older than its `recent_frames` newest
+    share ranks evenly, so that no rank reaches `max_rank`. attended: bool [L, H, n]; other tokens do
+    not count, and their ranks mean nothing.
     """
     if frame.shape[-1] == 0:
-        return frame.to(torch.int32), 0
-    dense = torch.zeros_like(frame, dtype=torch.int32)
-    torch.cumsum(frame[..., 1:] != frame[..., :-1], dim=-1, dtype=torch.int32, out=dense[..., 1:])
-    count = dense[..., -1:] + 1
-    age = count - 1 - dense
-    top = int(count.max())
+        return frame.to(torch.int32), top or 0
+    first = torch.ones_like(frame, dtype=torch.bool)
+    torch.ne(frame[..., 1:], frame[..., :-1], out=first[..., 1:])
+    if attended is not None:
+        first &= attended
+    dense = torch.cumsum(first, dim=-1, dtype=torch.int32)
+    count = dense[..., -1:]
+    age = count - dense
+    if top is None:
+        top = int(count.max())
     if top > max_rank:
         recent = min(recent_frames, max_rank - 1)
         crowd = (count - recent).clamp_min(1)
         squeezed = recent + (age - recent) * (max_rank - recent) // crowd
         age = torch.where((count > max_rank) & (age >= recent), squeezed, age)
         top = max_rank
-    return top - 1 - age, top
+    return (top - 1 - age).clamp_min_(0), top
 
 
 class PositionScheme:
-    """The positions of one kind of model for frames of one grid.
+    """The positions of one kind of model.
 
     `grid` is (rows, columns) of a frame; `max_rank` = 0 means one-dimensional positions; `rank_step` is
-    the distance in time between neighbouring ranks.
+    the distance in time between neighbouring ranks. `following` in the methods below is the next free
+    rank (M-RoPE) or index (one-dimensional), counted from a base.
     """
 
     def __init__(
@@ -75,15 +99,13 @@ class PositionScheme:
         """Whether a token's position is its index."""
         return self.max_rank == 0
 
-    def last_position(self, sinks: int, segments: Sequence[int], text_tokens: int) -> int:
+    def last_position(
+        self, sinks: int, segments: Sequence[int], text_tokens: int, widest_grid: tuple[int, int]
+    ) -> int:
         """Return the largest position of sinks, segments of so many tokens and a text after them."""
         if self.one_dimensional:
             return sinks + sum(segments) + text_tokens
-        widest = max(self._time(self.max_rank - 1) + 1, *self.grid)
-        return sinks + len(segments) * widest + text_tokens
-
-    def _time(self, rank: int) -> int:
-        return int(rank * self.rank_step)
+        return sinks + len(segments) * self.end(0, self.max_rank, widest_grid) + text_tokens
 
     def _times(self, ranks: Tensor) -> Tensor:
         if self.rank_step == 1.0:
@@ -96,46 +118,59 @@ class PositionScheme:
         return Coordinates((index,) if self.one_dimensional else (index, index, index))
 
     def past(
-        self, frame: Tensor, patch: Tensor, base: int, room: int, recent_frames: int
+        self,
+        frame: Tensor,
+        patch: Tensor,
+        base: int,
+        room: int,
+        recent_frames: int,
+        attended: Tensor | None = None,
+        top: int | None = None,
     ) -> tuple[Coordinates, int]:
-        """Return the positions of a cumulative cache, and the next rank (M-RoPE) or index (1-D).
+        """Return the positions of a cumulative cache and what follows it.
 
-        frame, patch: int [L, H, n]; `room` is the number of ranks to leave free for newer frames.
+        frame, patch: int [L, H, n]; `room` is the number of ranks to leave free for newer frames;
+        attended, top: see `aligned_ranks`.
         """
         if self.one_dimensional:
-            count = frame.shape[-1]
-            return self.text(count, base), count
-        ranks, next_rank = aligned_ranks(frame, max(2, self.max_rank - room), recent_frames)
+            if attended is None:
+                return self.text(frame.shape[-1], base), frame.shape[-1]
+            counted = torch.cumsum(attended, dim=-1, dtype=torch.int32)
+            most = counted[..., -1:]
+            top = int(most.max()) if top is None else top
+            return Coordinates(((base + top - 1 - most + counted).clamp_min_(0),)), top
+        most_ranks = max(2, self.max_rank - room)
+        ranks, top = aligned_ranks(frame, most_ranks, recent_frames, attended, top)
         columns = self.grid[1]
         row = torch.div(patch, columns, rounding_mode='floor')
         column = patch - row * columns
-        axes = (base + self._times(ranks), base + row, base + column)
-        return Coordinates(axes), next_rank
+        return Coordinates((base + self._times(ranks), base + row, base + column)), top
 
-    def frames(self, count: int, base: int, first: int) -> Coordinates:
-        """Return the positions of `count` whole frames that follow rank or index `first`."""
-        rows, columns = self.grid
+    def frame(self, grid: tuple[int, int], base: int, following: int) -> Coordinates:
+        """Return the positions of one whole frame."""
+        rows, columns = grid
         if self.one_dimensional:
-            return self.text(count * rows * columns, base + first)
-        device = self.device
-        rank = torch.arange(first, first + count, dtype=torch.int32, device=device)
-        time = self._times(rank)[:, None, None].expand(count, rows, columns)
-        row = torch.arange(rows, dtype=torch.int32, device=device)[None, :, None]
-        column = torch.arange(columns, dtype=torch.int32, device=device)[None, None, :]
-        axes = (time, row.expand(count, rows, columns), column.expand(count, rows, columns))
-        return Coordinates(tuple(base + axis.reshape(1, 1, -1) for axis in axes))
+            return self.text(rows * columns, base + following)
+        size, device = (rows, columns), self.device
+        time = base + int(following * self.rank_step)
+        axes = (
+            torch.full(size, time, dtype=torch.int32, device=device),
+            torch.arange(base, base + rows, dtype=torch.int32, device=device)[:, None].expand(size),
+            torch.arange(base, base + columns, dtype=torch.int32, device=device).expand(size),
+        )
+        return Coordinates(tuple(axis.reshape(1, 1, -1) for axis in axes))
 
-    def following(self, first: int, count: int) -> int:
-        """Return the rank or index after `count` whole frames that begin at `first`."""
-        return first + count * (self.grid[0] * self.grid[1] if self.one_dimensional else 1)
+    def after(self, following: int, grid: tuple[int, int]) -> int:
+        """Return what follows one more frame."""
+        return following + (grid[0] * grid[1] if self.one_dimensional else 1)
 
-    def end(self, base: int, following: int) -> int:
-        """Return the first position after a segment whose next rank or index is `following`."""
+    def end(self, base: int, following: int, widest_grid: tuple[int, int]) -> int:
+        """Return the first position after a segment of frames no wider than a grid."""
         if self.one_dimensional:
             return base + following
         if following == 0:
             return base
-        return base + max(self._time(following - 1) + 1, *self.grid)
+        return base + max(int((following - 1) * self.rank_step) + 1, *widest_grid)
 
 
 class Rotation:
@@ -174,10 +209,9 @@ class Rotation:
 
     def cos_sin(self, axes: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Return cos and sin, each [H or 1, n, D / 2], for one layer's coordinates."""
-        if len(axes) > 1:
-            axes = torch.broadcast_tensors(*axes)
+        size = torch.broadcast_shapes(*(axis.shape for axis in axes))
         found = [
-            torch.nn.functional.embedding(axis, table).unflatten(-1, (2, -1))
+            torch.nn.functional.embedding(axis.expand(size), table).view(*size, 2, -1)
             for axis, table in zip(axes, self.tables, strict=True)
         ]
         both = found[0] if len(found) == 1 else torch.cat(found, dim=-1)

@@ -67,9 +67,8 @@ def load_model(
     except Exception as error:
         raise ModelLoadError(f'{where}: its tokenizer cannot be loaded: {error}') from error
     try:
-        processor = transformers.AutoImageProcessor.from_pretrained(
-            where, backend='pil', **options
-        )
+        processors: Any = transformers.AutoImageProcessor
+        processor = processors.from_pretrained(where, backend='pil', **options)
     except Exception as error:
         raise ModelLoadError(
             f'{where}: its preprocessor_config.json cannot be used: {error}'
@@ -134,7 +133,8 @@ def _load_weights(
         kwargs['quantization_config'] = _quantization(quantization)
         kwargs['device_map'] = {'': device}
     try:
-        model = transformers.AutoModelForImageTextToText.from_pretrained(where, **kwargs)
+        models: Any = transformers.AutoModelForImageTextToText
+        model = models.from_pretrained(where, **kwargs)
         if not quantization:
             model.to(torch.device(device))
     except Exception as error:
@@ -148,7 +148,8 @@ def _load_weights(
 def _quantization(name: str) -> Any:
     if name not in ('int8', 'int4'):
         raise ModelLoadError(f'quantization is {name!r}: use "", int8 or int4')
-    return transformers.BitsAndBytesConfig(
+    settings: Any = transformers.BitsAndBytesConfig
+    return settings(
         load_in_8bit=name == 'int8',
         load_in_4bit=name == 'int4',
         bnb_4bit_compute_dtype=torch.bfloat16,

@@ -81,8 +81,8 @@ class ChatPrompt:
             return ids
         # A vocabulary of whole words knows its control tokens as words: break them apart.
         for control in self._control_texts:
-            broken = control[:1] + ' ' + control[1:]
-            text = re.sub(re.escape(control), lambda _, b=broken: b, text, flags=re.IGNORECASE)
+            found = re.split(re.escape(control), text, flags=re.IGNORECASE)
+            text = f'{control[:1]} {control[1:]}'.join(found)
         ids = self._encode_plain(text)
         unknown = self._tokenizer.unk_token_id
         allowed = self._control_ids - {unknown}

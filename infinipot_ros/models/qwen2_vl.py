@@ -79,14 +79,20 @@ class QwenVL:
             )
         return height, width
 
+    def picture_size_px(self, frame_size_px: tuple[int, int]) -> tuple[int, int]:
+        """Return whole merged patches."""
+        rows, columns = self.grid(frame_size_px)
+        cell = self._patch_px * self._merge
+        return rows * cell, columns * cell
+
+    def prepare(self, rgb: RgbImage, frame_size_px: tuple[int, int]) -> RgbImage:
+        """Return the picture at `picture_size_px`."""
+        return resized(rgb, self.picture_size_px(frame_size_px), self._pixels.resample)
+
     def encode(self, frames: Sequence[RgbImage], frame_size_px: tuple[int, int]) -> Tensor:
         """Return [rows x columns, hidden] for one grid; the last frame repeats where one lacks."""
         rows, columns = self.grid(frame_size_px)
-        cell = self._patch_px * self._merge
-        size = (rows * cell, columns * cell)
-        arrays = [
-            normalised(resized(rgb, size, self._pixels.resample), self._pixels) for rgb in frames
-        ]
+        arrays = [normalised(self.prepare(rgb, frame_size_px), self._pixels) for rgb in frames]
         arrays.extend(arrays[-1:] * (self.frames_per_step - len(arrays)))
         # [time, channel, row, merged row, y, column, merged column, x], as its processor has it.
         patches = np.stack(arrays).reshape(

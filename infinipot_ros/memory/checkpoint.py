@@ -1,0 +1,261 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""A memory on disk: one safetensors file, written whole or not at all, read only if it is whole.
+
+The sinks and the instant cache are not in it: both follow from the model and the feature buffer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open, SafetensorError
+from safetensors.torch import save_file
+import torch
+from torch import Tensor
+
+from infinipot_ros.errors import CheckpointError, InfinipotError
+from infinipot_ros.memory.camera_memory import CameraMemory, put_picture
+from infinipot_ros.memory.config import MemoryConfig
+from infinipot_ros.memory.ingest import shrink
+from infinipot_ros.memory.model import VisionLanguageModel
+from infinipot_ros.memory.state import MemoryState
+
+FORMAT = 'infinipot_ros memory'
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a file holds, checked against its own digest and the model."""
+
+    path: Path
+    config: MemoryConfig
+    facts: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def save(state: MemoryState, path: Path) -> None:
+    """Write a memory; a file of that name stays as it was until the new one is safely on disk.
+
+    Raises CheckpointError when it cannot be written.
+    """
+    tensors = dict(_tensors(state))
+    facts = json.dumps(_facts(state), sort_keys=True)
+    metadata = {'facts': facts, 'digest': _digest(facts, tensors)}
+    draft = path.with_name(f'.{path.name}.{os.getpid()}.part')
+    try:
+        save_file(tensors, draft, metadata)
+        _sync(draft)
+        os.replace(draft, path)
+        _sync(path.parent)
+    except (OSError, SafetensorError) as error:
+        draft.unlink(missing_ok=True)
+        raise CheckpointError(
+            f'{path}: the memory cannot be written: {error}; check that the folder exists, may be '
+            'written to and has room'
+        ) from error
+
+
+def read(path: Path, model: VisionLanguageModel) -> Saved:
+    """Return what a file holds.
+
+    Raises CheckpointError where it is missing, torn, of another format, version or model.
+    """
+    if not path.is_file():
+        raise CheckpointError(f'{path}: no such checkpoint')
+    try:
+        with safe_open(path, framework='pt') as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f'{path}: torn or no checkpoint ({error}); it is left as it is, use an older one'
+        ) from error
+    try:
+        facts = json.loads(metadata['facts'])
+        kind, version = facts['format'], facts['version']
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f'{path}: not a checkpoint of infinipot_ros') from error
+    if kind != FORMAT or version != VERSION:
+        raise CheckpointError(
+            f'{path}: {kind} of version {version}; this program reads version {VERSION}'
+        )
+    if metadata.get('digest') != _digest(metadata['facts'], tensors):
+        raise CheckpointError(
+            f'{path}: damaged, its contents do not match their digest; use an older one'
+        )
+    if facts['fingerprint'] != model.fingerprint:
+        raise CheckpointError(
+            f'{path}: of the model {facts["model"]!r} with other weights, settings or dtype than '
+            f'{model.name!r}; load it with that model'
+        )
+    return Saved(path, _config(facts['config']), facts, tensors)
+
+
+def restore(state: MemoryState, saved: Saved) -> None:
+    """Fill a new memory; tokens that its budget does not hold are compressed away.
+
+    Raises CheckpointError where the new settings cannot go on with the saved memory.
+    """
+    old, new = saved.config, state.config
+    for name in ('cameras', 'instant_frames'):
+        if getattr(old, name) != getattr(new, name):
+            raise CheckpointError(
+                f'{saved.path}: its {name} is {getattr(old, name)!r}, the configuration has '
+                f'{getattr(new, name)!r}'
+            )
+    if saved.facts['grid'] != list(state.sizes.scheme.grid):
+        raise CheckpointError(
+            f'{saved.path}: its frames have {saved.facts["grid"]} tokens, the configuration gives '
+            f'{list(state.sizes.scheme.grid)}; use the same frame_size_px'
+        )
+    try:
+        _restore_table(state, saved)
+        for camera, facts in zip(state.cameras, saved.facts['cameras'], strict=True):
+            _restore_camera(camera, facts, saved, keep_policy_state=old.policy == new.policy)
+        state.next_frame = saved.facts['next_frame']
+        state.stamps_gone_back = saved.facts['stamps_gone_back']
+        shrink(state, list(state.plan.camera_tokens))
+        for camera, tokens in zip(state.cameras, state.plan.camera_tokens, strict=True):
+            camera.past.resize(tokens)
+    except (KeyError, IndexError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f'{saved.path}: incomplete: {error}') from error
+    except InfinipotError as error:
+        raise CheckpointError(f'{saved.path}: does not fit this configuration: {error}') from error
+
+
+def _facts(state: MemoryState) -> dict[str, Any]:
+    return {
+        'format': FORMAT,
+        'version': VERSION,
+        'model': state.model.name,
+        'fingerprint': state.model.fingerprint,
+        'config': {**asdict(_plain(state.config)), 'policy_options': dict(state.config.policy_options)},
+        'grid': list(state.sizes.scheme.grid),
+        'next_frame': state.next_frame,
+        'stamps_gone_back': state.stamps_gone_back,
+        'names': state.table.names,
+        'cameras': [
+            {
+                'stored_tokens': camera.past.stored_tokens,
+                'buffered': camera.buffer.frame_ids,
+                'pending': camera.pending,
+                'frames_seen': camera.frames_seen,
+                'compressions': camera.compressions,
+                'judged_until': camera.judged_until,
+                'newest_stamp_ns': camera.newest_stamp_ns,
+            }
+            for camera in state.cameras
+        ],
+    }
+
+
+def _plain(config: MemoryConfig) -> MemoryConfig:
+    """Return the settings with options that can be copied."""
+    values = {item.name: getattr(config, item.name) for item in fields(config)}
+    return MemoryConfig(**{**values, 'policy_options': {}})
+
+
+def _config(values: dict[str, Any]) -> MemoryConfig:
+    known = {item.name for item in fields(MemoryConfig)}
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if name in known
+    }
+    return MemoryConfig(**plain)
+
+
+def _tensors(state: MemoryState) -> Iterator[tuple[str, Tensor]]:
+    for camera in state.cameras:
+        name, past = f'camera{camera.index}', camera.past
+        start, stop = past.prefix, past.prefix + past.stored_tokens
+        for layer in range(len(past.keys)):
+            yield f'{name}.keys{layer}', _copy(past.keys[layer][:, start:stop])
+            yield f'{name}.values{layer}', _copy(past.values[layer][:, start:stop])
+            for key, value in camera.policy_state[layer].items():
+                yield f'{name}.state{layer}.{key}', _copy(value)
+        yield f'{name}.frame', _copy(past.frames)
+        yield f'{name}.patch', _copy(past.patches)
+        yield f'{name}.features', _copy(camera.buffer.ordered())
+        if camera.buffer.newest is not None:
+            yield f'{name}.newest', _copy(camera.buffer.newest)
+        for layer, queries in enumerate(camera.window):
+            yield f'{name}.window{layer}', _copy(queries)
+        yield f'{name}.pending_picture', torch.from_numpy(camera.pending_picture.copy())
+        yield f'{name}.newest_picture', torch.from_numpy(camera.newest_picture.copy())
+    rows, pictures = state.table.dump()
+    yield 'table.rows', torch.from_numpy(rows.view(np.uint8).copy())
+    yield 'table.pictures', torch.from_numpy(pictures.copy())
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.detach().to('cpu', copy=True).contiguous()
+
+
+def _restore_table(state: MemoryState, saved: Saved) -> None:
+    rows, pictures = saved.tensors['table.rows'], saved.tensors['table.pictures']
+    state.table.load(rows.numpy(), pictures.numpy(), saved.facts['names'])
+
+
+def _restore_camera(
+    camera: CameraMemory, facts: dict[str, Any], saved: Saved, keep_policy_state: bool
+) -> None:
+    tensors, name, past = saved.tensors, f'camera{camera.index}', camera.past
+    count = facts['stored_tokens']
+    if count > past.capacity:
+        past.resize(count)
+    for layer in range(len(past.keys)):
+        past.write(layer, 0, tensors[f'{name}.keys{layer}'], tensors[f'{name}.values{layer}'])
+        if keep_policy_state:
+            start = f'{name}.state{layer}.'
+            camera.policy_state[layer] = {
+                key[len(start) :]: value.to(past.frame.device)
+                for key, value in tensors.items()
+                if key.startswith(start)
+            }
+    past.frame[:, :, :count] = tensors[f'{name}.frame']
+    past.patch[:, :, :count] = tensors[f'{name}.patch']
+    past.commit(count)
+    camera.buffer.restore(
+        facts['buffered'], tensors[f'{name}.features'], tensors.get(f'{name}.newest')
+    )
+    for layer, queries in enumerate(camera.window):
+        if f'{name}.window{layer}' in tensors:
+            queries.copy_(tensors[f'{name}.window{layer}'])
+    for place, key in (
+        (camera.pending_picture, 'pending_picture'),
+        (camera.newest_picture, 'newest_picture'),
+    ):
+        picture = tensors[f'{name}.{key}'].numpy()
+        if picture.shape == place.shape:
+            put_picture(place, picture)
+    camera.pending = facts['pending']
+    camera.frames_seen = facts['frames_seen']
+    camera.compressions = facts['compressions']
+    camera.judged_until = facts['judged_until']
+    camera.newest_stamp_ns = facts['newest_stamp_ns']
+    camera.instant_frames = None
+
+
+def _digest(facts: str, tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.blake2b(facts.encode(), digest_size=32)
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}'.encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

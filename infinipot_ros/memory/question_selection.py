@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""A question that reads only part of the past: retrieval (ReKV), pruning (FastV), subsampling.
+
+Tokens that are not read stay where they are, hidden; the others get the positions of a shorter past.
+"""
+
+import torch
+from torch import Tensor
+
+from infinipot_ros.memory.attention import Piece
+from infinipot_ros.memory.camera_memory import CameraMemory
+from infinipot_ros.memory.compression import Compression
+from infinipot_ros.memory.construction import Construction
+from infinipot_ros.memory.observation import attention_weights
+from infinipot_ros.memory.policies.observed import FASTV_LAYER
+from infinipot_ros.memory.policies.registry import Policy
+from infinipot_ros.memory.positions import Coordinates
+
+
+class Selection:
+    """Chooses, during a question's first pass, what of one camera's past is read.
+
+    A policy that needs the question chooses in every layer as the question gets there; one that needs
+    attention takes that of the pass's last token at layer FASTV_LAYER for all layers after it; any
+    other chooses at once.
+    """
+
+    def __init__(
+        self,
+        build: Construction,
+        compression: Compression,
+        policy: Policy,
+        camera: CameraMemory,
+        base: int,
+        first: int,
+    ) -> None:
+        """Prepare for a camera whose past stands at `base` and starts at token `first`."""
+        past, device = camera.past, camera.past.frame.device
+        recent = compression.recent_frames(camera)
+        plain, self.following = build.past_piece(camera, base, recent)
+        size = past.frames.shape
+        axes = tuple(axis.expand(size).to(torch.int32).contiguous() for axis in plain.coordinates.axes)
+        hidden = torch.zeros(size, dtype=torch.bool, device=device)
+        self.piece = Piece(past, plain.start, plain.stop, Coordinates(axes), hidden=hidden)
+        self.tokens = min(compression.config.question_tokens, past.stored_tokens)
+        self._build, self._compression, self._policy = build, compression, policy
+        self._camera, self._base, self._first = camera, base, first
+        self._recent = recent
+        self._done: set[int] = set()
+        if not {'question', 'attention'} & set(policy.required):
+            for layer in range(size[0]):
+                self._choose(layer)
+
+    def before(self, layer: int, query: Tensor) -> None:
+        """Choose a layer's tokens by the question's queries."""
+        if 'question' in self._policy.required and layer not in self._done:
+            self._choose(layer, question=query)
+
+    def after(
+        self, layer: int, query: Tensor, keys: Tensor, scaling: float, mask: Tensor | None
+    ) -> None:
+        """Choose for all later layers by the attention of the last token."""
+        if 'attention' not in self._policy.required or layer != FASTV_LAYER or self._done:
+            return
+        weights = attention_weights(query, keys, scaling, mask)
+        groups = self._build.model.shape.query_heads // weights.shape[0]
+        last = weights.view(weights.shape[0], groups, -1, weights.shape[2])[:, :, -1].sum(1)
+        drawn = last[:, self._first : self._first + self.piece.tokens]
+        for later in range(layer + 1, self._build.model.shape.layers):
+            self._choose(later, attention=drawn)
+
+    def _choose(self, layer: int, **observed: Tensor) -> None:
+        self._done.add(layer)
+        camera, hidden = self._camera, self.piece.hidden
+        if not self.tokens or hidden is None:
+            return
+        view = self._compression.view(camera, layer, {}, **observed)
+        rows = self._policy(view, self.tokens)
+        hidden[layer] = True
+        hidden[layer].scatter_(1, rows, False)
+        part = slice(layer, layer + 1)
+        coordinates, _ = self._build.scheme.past(
+            camera.past.frames[part],
+            camera.past.patches[part],
+            self._base,
+            self._build.rank_room,
+            self._recent,
+            attended=~hidden[part],
+            top=self.following,
+        )
+        for axis, new in zip(self.piece.coordinates.axes, coordinates.axes, strict=True):
+            axis[part] = new
+
+
+class Selections:
+    """The selections of several cameras as one watcher."""
+
+    def __init__(self, each: list[Selection]) -> None:
+        """Watch for all of them."""
+        self.each = each
+
+    def before(self, layer: int, query: Tensor) -> None:
+        """See `Selection.before`."""
+        for selection in self.each:
+            selection.before(layer, query)
+
+    def after(
+        self, layer: int, query: Tensor, keys: Tensor, scaling: float, mask: Tensor | None
+    ) -> None:
+        """See `Selection.after`."""
+        for selection in self.each:
+            selection.after(layer, query, keys, scaling, mask)
