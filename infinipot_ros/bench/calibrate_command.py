@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""`infinipot calibrate`: measure the thresholds of g(CV), by which VaN chooses its kernel."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+import json
+from pathlib import Path
+from typing import Any
+
+from infinipot_ros.ask_command import add_source_arguments, sampled_pictures
+from infinipot_ros.bench.tables import plain_table
+from infinipot_ros.errors import ConfigError
+import numpy as np
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument('file', type=Path, nargs='?', help='a video file, or the folder or file '
+                        'of a bag (default: a drive through the demo world)')
+    add_source_arguments(parser)
+    parser.add_argument('--frames', type=int, default=300, help='frames of the demo world')
+    parser.add_argument('--budget-mib', type=float, default=8.0,
+                        help='a full memory of this size is measured')
+    parser.add_argument('--out', type=Path, required=True, help='JSON file to write')
+
+
+def run(options: argparse.Namespace, _: Sequence[str]) -> int:
+    """Measure on a recording, print the CV of every layer, and write the thresholds."""
+    from infinipot_ros.models import load_model
+    pictures = _demo_pictures(options) if options.file is None else (
+        picture.rgb for picture in sampled_pictures(options))
+    model = load_model(options.model, options.device, options.dtype)
+    variations = measure(model, pictures, options.budget_mib)
+    thresholds = thresholds_of(variations)
+    rows = [[str(layer), str(len(found)), f'{np.mean(found):.3f}', f'{min(found):.3f}',
+             f'{max(found):.3f}'] for layer, found in enumerate(variations)]
+    print(plain_table(['layer', 'compressions', 'mean CV', 'least', 'most'], rows))
+    print('thresholds (quartiles over layers and compressions): '
+          + ', '.join(f'{tau:.4f}' for tau in thresholds))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps({
+        'model': options.model, 'fingerprint': model.fingerprint,
+        'source': str(options.file or 'demo world'), 'cv_thresholds': thresholds,
+    }, indent=2) + '\n', encoding='utf-8')
+    return 0
+
+
+def measure(model: Any, pictures: Iterator[np.ndarray], budget_mib: float) -> list[list[float]]:
+    """Return the CV of every layer's value norms at every compression, a list for each layer.
+
+    Raises `ConfigError` where the pictures never fill the memory.
+    """
+    from infinipot_ros.bench.probe import Probe
+    from infinipot_ros.memory import MemoryConfig, VideoMemory
+    from infinipot_ros.memory.policies.rows import row_norms
+    from infinipot_ros.memory.policies.van import coefficient_of_variation
+    variations: list[list[float]] = [[] for _ in range(model.shape.layers)]
+    with Probe('infinipot_v', lambda view, kept: variations[view.layer].append(
+            coefficient_of_variation(row_norms(view.values)))) as policy:
+        memory = VideoMemory(model, MemoryConfig(
+            budget_mib=budget_mib, policy=policy, instant_frames=0, thumbnail_px=0))
+        for index, rgb in enumerate(pictures):
+            memory.add_frame(rgb, stamp=float(index))
+    if not variations[0]:
+        status = memory.status()
+        raise ConfigError(
+            f'{status.frames_seen} frames do not fill a memory of {status.capacity_tokens} tokens '
+            f'({status.tokens_per_frame} a frame), so nothing was compressed: give a longer '
+            'recording, a higher --sample-fps or a lower --budget-mib')
+    return variations
+
+
+def thresholds_of(variations: Sequence[Sequence[float]]) -> list[float]:
+    """Return the three quartiles of all values, rising."""
+    everything = np.concatenate([np.asarray(found) for found in variations])
+    return [float(tau) for tau in np.quantile(everything, [0.25, 0.5, 0.75])]
+
+
+def _demo_pictures(options: argparse.Namespace) -> Iterator[np.ndarray]:
+    from infinipot_ros.bench.streams import make_streams
+    drive = make_streams('calm', 1, options.frames, tuning=True)[0].drive()
+    return (drive.frame(index).rgb for index in range(drive.num_frames))

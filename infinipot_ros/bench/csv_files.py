@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of one kind in a CSV file, and beside it what they were measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+import csv
+from dataclasses import asdict, fields
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from infinipot_ros.bench.machine import this_machine
+from infinipot_ros.errors import ConfigError
+
+Row = TypeVar('Row')
+_READ: dict[str, Any] = {'int': int, 'float': float, 'str': str}
+
+
+def write_rows(path: Path, rows: Sequence[Any]) -> None:
+    """Write dataclass rows, all of one kind and at least one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open('w', newline='', encoding='utf-8') as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def read_rows(path: Path, kind: type[Row]) -> list[Row]:
+    """Read what `write_rows` wrote.
+
+    Raises `ConfigError` when the file is not there or has other columns.
+    """
+    types = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    if not path.is_file():
+        raise ConfigError(f"no results in '{path}': run the benchmark that writes them first")
+    with path.open(newline='', encoding='utf-8') as file:
+        reader = csv.DictReader(file)
+        if list(reader.fieldnames or ()) != list(types):
+            raise ConfigError(f"'{path}' has the columns {reader.fieldnames}, not {list(types)}")
+        return [kind(**{name: _READ[types[name]](text) for name, text in line.items()})
+                for line in reader]
+
+
+def write_about(path: Path, command: Iterable[str], seconds: float, **more: Any) -> None:
+    """Write how a result came about: command, machine, versions, commit, time taken."""
+    about = {'command': ' '.join(command), 'seconds': round(seconds, 1), **more,
+             'machine': this_machine().as_dict()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
+
+
+def read_about(path: Path) -> Mapping[str, Any]:
+    """Read what `write_about` wrote."""
+    if not path.is_file():
+        raise ConfigError(f"no results in '{path.parent}': '{path.name}' is missing")
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding='utf-8'))
+    return found

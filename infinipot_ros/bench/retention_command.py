@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""`infinipot bench retention`: which streams, which budgets, which policies."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+import sys
+import time
+
+from infinipot_ros.bench.csv_files import write_rows
+from infinipot_ros.bench.methods import method_of, parse_budget, REPORTED
+from infinipot_ros.bench.retention import Cell, StreamResult
+from infinipot_ros.bench.retention_report import (
+    make_report, plot_report, Report, show_report, write_report,
+)
+from infinipot_ros.bench.streams import make_streams
+from infinipot_ros.bench.workers import Job, run_jobs
+
+FRAMES = 240
+
+
+@dataclass(frozen=True)
+class Part:
+    """Streams of one setting and length with the budgets they are run at."""
+
+    setting: str
+    budgets: tuple[str, ...]
+    streams: int
+    frames: int = FRAMES
+
+
+# The table of record. The shares need streams short enough for half of them to be readable.
+REPORT: tuple[Part, ...] = (
+    Part('still', ('128', '64'), 16),
+    Part('calm', ('128',), 12),
+    Part('crowd', ('64',), 16),
+    Part('screen', ('128',), 12),
+    Part('vivid', ('128',), 12),
+    Part('calm', ('1/2', '1/4', '1/8', '1/16'), 8, 80),
+    Part('calm', ('384',), 4, 1000),
+)
+QUICK: tuple[Part, ...] = (Part('still', ('128',), 2, 90), Part('crowd', ('64',), 2, 90))
+QUICK_POLICIES = ('infinipot_v', 'tar', 'sliding_window', 'label_oracle')
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument('--quick', action='store_true',
+                        help='a small version that takes under a minute, for CI')
+    parser.add_argument('--settings', default='', help='settings of the demo world, with commas '
+                        '(default: the table of record)')
+    parser.add_argument('--budgets', default='128', help='with --settings: tokens (128) or shares '
+                        "of a stream's tokens (1/8), with commas")
+    parser.add_argument('--frames', type=int, default=FRAMES,
+                        help='with --settings: length of a stream')
+    parser.add_argument('--streams', type=int, default=0,
+                        help='streams a setting (default: 16 with --settings, else as planned)')
+    parser.add_argument('--policies', default='', help='policies, with commas (default: '
+                        f'{",".join(REPORTED)})')
+    parser.add_argument('--tuning', action='store_true',
+                        help='use the tuning seeds: whoever changes something looks only at these')
+    add_run_arguments(parser)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every benchmark on streams has: model, processes, where results go."""
+    parser.add_argument('--model', default='demo', help="'demo' or a model folder")
+    parser.add_argument('--workers', type=int, default=2, help='processes of one thread each')
+    parser.add_argument('--out', type=Path, default=Path('bench_results'),
+                        help='folder for CSV files and plots')
+    parser.add_argument('--no-plots', action='store_true', help='write no PNG files')
+
+
+def run(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Run the benchmark, print its tables and write its files."""
+    started = time.perf_counter()
+    jobs = make_jobs(parts_of(options), policies_of(options), options.tuning)
+    results = collect(options.model, jobs, options.workers)
+    report = make_report(results)
+    folder = options.out / ('retention_quick' if options.quick else 'retention')
+    finish(folder, report, command, time.perf_counter() - started, not options.no_plots)
+    write_rows(folder / 'answers.csv', [row for result in results for row in result.answers])
+    return 0
+
+
+def parts_of(options: argparse.Namespace) -> list[Part]:
+    """Return the parts that the options ask for."""
+    if options.settings:
+        budgets = tuple(options.budgets.split(','))
+        return [Part(setting, budgets, options.streams or 16, options.frames)
+                for setting in options.settings.split(',')]
+    plan = QUICK if options.quick else REPORT
+    return [Part(part.setting, part.budgets, options.streams or part.streams, part.frames)
+            for part in plan]
+
+
+def policies_of(options: argparse.Namespace) -> list[str]:
+    """Return the names of the policies that the options ask for."""
+    if options.policies:
+        return list(options.policies.split(','))
+    return list(QUICK_POLICIES if options.quick else REPORTED)
+
+
+def make_jobs(parts: Sequence[Part], policies: Sequence[str], tuning: bool) -> list[Job]:
+    """Return one job a stream, with every budget and policy it is run with."""
+    methods = [method_of(name) for name in policies]
+    jobs: list[Job] = []
+    for part in parts:
+        budgets = [parse_budget(text) for text in part.budgets]
+        cells = [Cell(budget, method) for budget in budgets for method in methods]
+        for stream in make_streams(part.setting, part.streams, part.frames, tuning):
+            jobs.append((stream, cells))
+    return jobs
+
+
+def collect(model: str, jobs: Sequence[Job], workers: int) -> list[StreamResult]:
+    """Run all jobs and tell on stderr how far they are."""
+    results = []
+    started = time.perf_counter()
+    for result in run_jobs(model, jobs, workers):
+        results.append(result)
+        spent = time.perf_counter() - started
+        print(f'\r{len(results)} of {len(jobs)} streams, {spent:.0f} s', end='', file=sys.stderr,
+              flush=True)
+    print(file=sys.stderr)
+    return results
+
+
+def finish(
+    folder: Path, report: Report, command: Sequence[str], seconds: float, draw: bool,
+) -> None:
+    """Print the tables and write the files."""
+    print(show_report(report))
+    write_report(folder, report, command, seconds)
+    if draw:
+        plot_report(folder, report)
+    print(f'\n{seconds:.0f} s; files in {folder}')
