@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""The baselines keep what their papers say: windows, even spacing, chance, attention, retrieval."""
+"""The baselines keep what their papers say: windows, spacing, chance, attention, retrieval."""
 
 from dataclasses import replace
 

@@ -23,7 +23,11 @@ DECAY = 0.9
 _LEAST_NORM = 1e-12
 
 
-@register('infinipot_v_gated', 'infinipot_v, but VaN only in heads where it agrees with TaR')
+@register(
+    'infinipot_v_gated',
+    'infinipot_v, but VaN only in heads where it agrees with TaR',
+    optional=('fresh',),
+)
 def select_gated(view: LayerView, budget: int) -> Tensor:
     """Keep what infinipot_v keeps; in heads without a positive correlation what tar keeps.
 

@@ -45,8 +45,8 @@ class LayerView:
     #: VaN's pooling kernel (odd; 1 = none), or None to derive it (see `van.kernel_of`).
     van_kernel: int | None = None
 
-    # What only some policies use. `attention`, `rotated_keys` and `question` cost work: a memory
-    # computes them only for a policy whose `required` or `optional` names them.
+    # What only some policies use. `fresh`, `attention`, `rotated_keys` and `question` cost work: a
+    # memory computes them only for a policy whose `required` or `optional` names them.
 
     #: (tau1, tau2, tau3), rising: g(CV)'s measured thresholds for this model.
     cv_thresholds: tuple[float, float, float] | None = None

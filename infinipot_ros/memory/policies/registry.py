@@ -37,7 +37,7 @@ class Policy:
     select: Select
     #: One line for tables and messages.
     summary: str
-    #: Of `attention`, `rotated_keys` and `question`: what it cannot do without, what it can use.
+    #: Of LayerView's costly fields: those that it cannot do without, those that it can use.
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     #: False: only for benchmarks, a node refuses it (it needs the question, or has no cap).
