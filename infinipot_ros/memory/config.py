@@ -37,6 +37,8 @@ class MemoryConfig:
     question_policy: policy by which each question chooses what it reads of the past; '' is all of it.
     question_tokens: how many tokens of the past such a question reads.
     temperature: 0 decodes greedily; above, answers are drawn at random, from `seed` on.
+    sample_fps: frames a second that the camera will give, for models whose positions count seconds; 0
+        is unknown.
     policy_options: further settings of one policy.
     """
 
@@ -64,6 +66,7 @@ class MemoryConfig:
     question_tokens: int = 0
     temperature: float = 0.0
     seed: int = 0
+    sample_fps: float = 0.0
     policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -80,6 +83,7 @@ class MemoryConfig:
         _in_range('newest_scale', self.newest_scale, 1, 4)
         _in_range('question_tokens', self.question_tokens, 0, 10_000_000)
         _in_range('temperature', self.temperature, 0.0, 10.0)
+        _in_range('sample_fps', self.sample_fps, 0.0, 1000.0)
         if self.newest_scale > 1 and self.instant_frames == 0:
             raise ConfigError('newest_scale above 1 needs instant_frames of at least 1')
         if self.question_policy and not self.question_tokens:

@@ -29,12 +29,16 @@ class Construction:
     rotation: Rotation
     workspace: Workspace
     scratch: LayerCache
+    frame_size_px: tuple[int, int]
 
     def __post_init__(self) -> None:
         """Name what is used most."""
         self.scheme = self.sizes.scheme
         self.config = self.sizes.config
         self.sink_tokens = self.sizes.sink_tokens
+        height, width = self.frame_size_px
+        scale = self.config.newest_scale
+        self.newest_size_px = (height * scale, width * scale)
 
     def sink_piece(self, camera: CameraMemory) -> Piece:
         """Return the attention sinks as a camera's cache holds them."""
@@ -157,7 +161,7 @@ class Construction:
         camera.instant_frames = tuple(found)
 
     def _instant_features(self, camera: CameraMemory) -> tuple[list[InstantFrame], Tensor]:
-        grid, size = self.scheme.grid, self.sizes.picture_px
+        grid, size = self.scheme.grid, self.frame_size_px
         found = [InstantFrame(frame, grid) for frame in camera.buffer.frame_ids]
         features = list(camera.buffer.ordered())
         if camera.pending is not None:
@@ -165,9 +169,7 @@ class Construction:
             features.append(self.model.encode([camera.pending_picture], size))
         if found and self.config.newest_scale > 1:
             found[-1] = InstantFrame(found[-1].frame, self.sizes.newest_grid)
-            features[-1] = self.model.encode(
-                [camera.newest_picture], self.sizes.newest_picture_px
-            )
+            features[-1] = self.model.encode([camera.newest_picture], self.newest_size_px)
         if not features:
             return [], camera.buffer.features[:0, 0]
         return found, checked(torch.cat(features), 'the newest pictures')

@@ -31,7 +31,7 @@ def add_frame(
     small = table.small(rgb)
     picture = model.prepare(rgb, state.frame_size_px)
     sharp = (
-        model.prepare(rgb, state.sizes.newest_picture_px) if camera.newest_picture.size else None
+        model.prepare(rgb, state.build.newest_size_px) if camera.newest_picture.size else None
     )
     completes = camera.pending is not None
     holds_back = model.frames_per_step > 1 and not completes
@@ -41,7 +41,7 @@ def add_frame(
     if not holds_back:
         with torch.inference_mode():
             pictures = [camera.pending_picture, picture] if completes else [picture]
-            embeddings = checked(model.encode(pictures, state.sizes.picture_px), 'a picture')
+            embeddings = checked(model.encode(pictures, state.frame_size_px), 'a picture')
             novelty = _novelty(camera, embeddings)
             if camera.buffer.capacity == 0:
                 compressed, spent = _remember(state, camera, frame, embeddings)

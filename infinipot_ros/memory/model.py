@@ -63,8 +63,10 @@ class VisionLanguageModel(Protocol):
     shape: ModelShape
     eos_ids: frozenset[int]
     frames_per_step: int
-    rank_step: float
     default_frame_size_px: tuple[int, int]
+
+    def rank_step(self, seconds_per_step: float | None) -> float:
+        """Return the distance in time of neighbouring ranks (None: the camera's rate is unknown)."""
 
     def picture_size_px(self, frame_size_px: tuple[int, int]) -> tuple[int, int]:
         """Return the (height, width) at which a frame of that size is really encoded."""

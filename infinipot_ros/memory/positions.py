@@ -164,13 +164,16 @@ class PositionScheme:
         """Return what follows one more frame."""
         return following + (grid[0] * grid[1] if self.one_dimensional else 1)
 
-    def end(self, base: int, following: int, widest_grid: tuple[int, int]) -> int:
-        """Return the first position after a segment of frames no wider than a grid."""
+    def end(
+        self, base: int, following: int, widest_grid: tuple[int, int] | None = None
+    ) -> int:
+        """Return the first position after a segment, whose widest frame may be larger than usual."""
         if self.one_dimensional:
             return base + following
         if following == 0:
             return base
-        return base + max(int((following - 1) * self.rank_step) + 1, *widest_grid)
+        last = int((following - 1) * self.rank_step)
+        return base + max(last + 1, *(widest_grid or self.grid))
 
 
 class Rotation:
@@ -209,7 +212,8 @@ class Rotation:
 
     def cos_sin(self, axes: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """Return cos and sin, each [H or 1, n, D / 2], for one layer's coordinates."""
-        size = torch.broadcast_shapes(*(axis.shape for axis in axes))
+        heads = max(axis.shape[0] for axis in axes)
+        size = (heads, axes[0].shape[1])
         found = [
             torch.nn.functional.embedding(axis.expand(size), table).view(*size, 2, -1)
             for axis, table in zip(axes, self.tables, strict=True)

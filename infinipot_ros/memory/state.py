@@ -9,7 +9,7 @@ import torch
 
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory.attention import MassRecorder, Workspace
-from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, plan_budget, Sizes
+from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, MIB, plan_budget, Sizes
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.config import MemoryConfig
@@ -54,6 +54,7 @@ class MemoryState:
             rotation=Rotation(model.rotary_table(self.plan.positions)),
             workspace=Workspace(shape, self.plan.workspace_tokens, config.hold_rotated_keys),
             scratch=LayerCache(shape, self.sizes.scratch_tokens),
+            frame_size_px=self.frame_size_px,
         )
         self.recorder = MassRecorder(self.evidence_layers, shape, self.plan.workspace_tokens)
         self.table = FrameTable(
@@ -68,11 +69,12 @@ class MemoryState:
     def _sizes(self, grid: tuple[int, int]) -> Sizes:
         model, config = self.model, self.config
         height, width = self.frame_size_px
+        step_s = model.frames_per_step / config.sample_fps if config.sample_fps else None
         sharp = (height * config.newest_scale, width * config.newest_scale)
         return Sizes(
             shape=model.shape,
             scheme=PositionScheme(
-                grid, model.shape.max_rank, model.rank_step, model.shape.device
+                grid, model.shape.max_rank, model.rank_step(step_s), model.shape.device
             ),
             config=config,
             sink_tokens=len(model.prefix_ids()),
@@ -85,17 +87,16 @@ class MemoryState:
         )
 
     def _tell_unused(self) -> None:
-        tokens = sum(self.plan.camera_tokens)
         unused = self.plan.budget_bytes - self.plan.total_bytes
-        if unused > self.sizes.tokens_per_frame * kv_bytes(self.model.shape):
+        frame = self.sizes.tokens_per_frame
+        if not self.config.max_memory_tokens and unused > frame * kv_bytes(self.model.shape):
             logger.warning(
-                'budget_mib %g holds more than the %d tokens that the memory may have (the model reads '
-                '%d, max_memory_tokens is %d): %.2f MiB stay unused',
+                'budget_mib %g: %.2f MiB of it stay unused, because the model was trained to read %d '
+                'tokens, which leaves %d for the past',
                 self.config.budget_mib,
-                tokens,
+                unused / MIB,
                 self.model.shape.max_context_tokens,
-                self.config.max_memory_tokens,
-                unused / 2**20,
+                sum(self.plan.camera_tokens),
             )
 
     def camera(self, name: str | None) -> CameraMemory:

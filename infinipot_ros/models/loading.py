@@ -3,23 +3,32 @@
 """Load a model by name or folder; a folder is never looked up on a network."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from transformers.utils.hub import cached_file
 
 from infinipot_ros.errors import ModelLoadError
 from infinipot_ros.memory.model import VisionLanguageModel
+from infinipot_ros.models.llava import LlavaNextVideo, LlavaOnevision
 from infinipot_ros.models.qwen2_vl import QwenVL
 
-ADAPTERS: dict[str, Any] = {'qwen2_vl': QwenVL, 'qwen2_5_vl': QwenVL}
+ADAPTERS: dict[str, Any] = {
+    'qwen2_vl': QwenVL,
+    'qwen2_5_vl': QwenVL,
+    'llava_onevision': LlavaOnevision,
+    'llava_next_video': LlavaNextVideo,
+}
 DTYPES = {
     'auto': 'auto',
     'float32': torch.float32,
     'bfloat16': torch.bfloat16,
     'float16': torch.float16,
+    'float64': torch.float64,
 }
 
 
@@ -35,7 +44,7 @@ def load_model(
     ----------
     name_or_folder: 'demo' for the embedded demo model, a folder, or a name on the model hub.
     device: a torch device, such as 'cpu' or 'cuda:0'.
-    dtype: 'float32', 'bfloat16', 'float16', or 'auto' for the one of the weights.
+    dtype: 'float32', 'bfloat16', 'float16', 'float64', or 'auto' for the one of the weights.
     quantization: '' or 'int8' or 'int4' (both need the bitsandbytes package).
 
     Raises ModelLoadError naming the folder, the file and what to do. Code that comes with a model is
@@ -73,8 +82,25 @@ def load_model(
         raise ModelLoadError(
             f'{where}: its preprocessor_config.json cannot be used: {error}'
         ) from error
+    _find_template(tokenizer, where, is_folder)
     model = _load_weights(where, device, dtype, quantization, options)
     return adapter(model, tokenizer, processor, str(name_or_folder), _fingerprint(model))  # type: ignore[no-any-return]
+
+
+def _find_template(tokenizer: Any, where: str, is_folder: bool) -> None:
+    """Give the tokenizer the chat template that some models keep in a file of its own."""
+    if tokenizer.chat_template:
+        return
+    for name in ('chat_template.jinja', 'chat_template.json'):
+        found = cached_file(
+            where, name, local_files_only=is_folder, _raise_exceptions_for_missing_entries=False
+        )
+        if found:
+            text = Path(found).read_text(encoding='utf-8')
+            tokenizer.chat_template = (
+                json.loads(text)['chat_template'] if name.endswith('json') else text
+            )
+            return
 
 
 def demo_folder() -> Path:
@@ -118,6 +144,8 @@ def _check_files(folder: Path) -> None:
 
 def _check_evictable(where: str, text: Any) -> None:
     kinds = set(getattr(text, 'layer_types', None) or ['full_attention'])
+    if getattr(text, 'sliding_window', None) is not None:
+        kinds.add(f'sliding windows of {text.sliding_window} tokens')
     if kinds != {'full_attention'}:
         raise ModelLoadError(
             f'{where}: its text layers are {", ".join(sorted(kinds))}; a memory can only keep chosen '

@@ -30,6 +30,16 @@ def resized(rgb: RgbImage, size_px: tuple[int, int], resample: int) -> RgbImage:
     return np.asarray(image.resize((width, height), Image.Resampling(resample)))
 
 
+def centre_cropped(rgb: RgbImage, side_px: int, resample: int) -> RgbImage:
+    """Return the middle square of a picture whose shorter side becomes `side_px`."""
+    height, width = rgb.shape[:2]
+    shorter = min(height, width)
+    size = (max(side_px, height * side_px // shorter), max(side_px, width * side_px // shorter))
+    whole = resized(rgb, size, resample)
+    top, left = (size[0] - side_px) // 2, (size[1] - side_px) // 2
+    return np.ascontiguousarray(whole[top : top + side_px, left : left + side_px])
+
+
 def normalised(rgb: RgbImage, settings: PixelSettings) -> npt.NDArray[np.float32]:
     """Return [3, height, width] float32 as the model's image processor does."""
     mean = np.asarray(settings.mean, np.float32)
