@@ -46,7 +46,7 @@ def save(state: MemoryState, path: Path) -> None:
     Raises CheckpointError when it cannot be written.
     """
     tensors = dict(_tensors(state))
-    facts = json.dumps(_facts(state), sort_keys=True)
+    facts = facts_text(state)
     metadata = {'facts': facts, 'digest': _digest(facts, tensors)}
     draft = path.with_name(f'.{path.name}.{os.getpid()}.part')
     try:
@@ -128,6 +128,11 @@ def restore(state: MemoryState, saved: Saved) -> None:
         raise CheckpointError(f'{saved.path}: incomplete: {error}') from error
     except InfinipotError as error:
         raise CheckpointError(f'{saved.path}: does not fit this configuration: {error}') from error
+
+
+def facts_text(state: MemoryState) -> str:
+    """Return everything but tensors, the same text for the same memory."""
+    return json.dumps(_facts(state), sort_keys=True)
 
 
 def _facts(state: MemoryState) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the memory share: spies, faults, and a digest of everything remembered."""
+
+from typing import Any
+
+from infinipot_ros.memory import checkpoint, MemoryConfig, VideoMemory
+from tiny_models import pictures
+
+
+class Spy:
+    """A model that notes the logits it gave."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.seen: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def logits(self, states: Any) -> Any:
+        found = self._model.logits(states)
+        self.seen.append(found[-1].clone())
+        return found
+
+
+def digest(memory: VideoMemory) -> str:
+    """Return a digest of every stored token, frame, picture and counter of a memory."""
+    state = memory._state
+    return checkpoint._digest(
+        checkpoint.facts_text(state), dict(checkpoint._tensors(state)))
+
+
+def filled(model: Any, frames: int, seed: int = 0, **settings: Any) -> VideoMemory:
+    """Return a memory of a tiny model that has seen random pictures, one a second."""
+    settings = {'budget_mib': 4.0, 'thumbnail_px': 0, **settings}
+    memory = VideoMemory(model, MemoryConfig(**settings))
+    add(memory, frames, seed)
+    return memory
+
+
+def add(memory: VideoMemory, frames: int, seed: int = 0, camera: str | None = None) -> None:
+    """Add random pictures."""
+    start = memory.status().frames_seen
+    size = memory.model.default_frame_size_px
+    for index, rgb in enumerate(pictures(frames, seed, size)):
+        memory.add_frame(rgb, stamp=float(start + index), camera=camera)
