@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 import re
+import tempfile
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
@@ -238,6 +239,12 @@ def fleet_parameters(
     if not namespaces:
         raise ConfigError('namespaces: name at least one robot, for instance '
                           'namespaces:=robot1,robot2')
+    topics = [arguments.get(name, '') for name in ('image_topic', 'pose_topic')]
+    topics += parse_cameras(arguments['cameras']).values() if arguments.get('cameras') else []
+    absolute = [topic for topic in topics if topic.startswith('/')]
+    if absolute and len(namespaces) > 1:
+        raise ConfigError(f"'{absolute[0]}' is one topic for all robots; leave out the first "
+                          "slash, then each robot has its own below its namespace")
     fleet: dict[str, dict[str, Any]] = {}
     for namespace in namespaces:
         name = full_node_name(NODE_NAME, namespace)
@@ -246,6 +253,19 @@ def fleet_parameters(
                               'would answer each other\'s questions')
         fleet[name] = node_parameters({**arguments, 'namespace': namespace})
     return fleet
+
+
+def write_parameters(parameters: Mapping[str, Mapping[str, Any]]) -> Path:
+    """
+    Write a ROS parameter file for several nodes, by full node name, and return its path.
+
+    It is a temporary file; nodes read it when they start.
+    """
+    document = {name: {_PARAMETERS_KEY: dict(values)} for name, values in parameters.items()}
+    with tempfile.NamedTemporaryFile(
+            'w', prefix='infinipot_', suffix='.yaml', delete=False, encoding='utf-8') as file:
+        yaml.safe_dump(document, file)
+    return Path(file.name)
 
 
 def typed(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Start the executables of this package as processes of their own, and end them whatever happens."""
+"""Start executables of this package as processes of their own; end them whatever happens."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -159,6 +159,27 @@ def test_a_fleet_has_one_set_of_parameters_per_robot(robot: str, tmp_path: Path)
         support.fleet_parameters([], {'robot': robot})
 
 
+@pytest.mark.parametrize('given', [
+    {'image_topic': '/cam/image_raw'}, {'pose_topic': '/odom'}, {'cameras': 'a=/cam/image_raw'}])
+def test_robots_of_a_fleet_do_not_share_a_topic(robot: str, given: dict[str, str]) -> None:
+    """An absolute topic would show every robot the same camera."""
+    with pytest.raises(ConfigError, match='one topic for all robots; leave out the first slash'):
+        support.fleet_parameters(['a', 'b'], {'robot': robot, **given})
+    assert support.fleet_parameters(['a'], {'robot': robot, **given})
+
+
+def test_a_written_parameter_file_is_read_back_the_same() -> None:
+    """Texts that look like numbers stay texts."""
+    parameters = {'/a/infinipot': {'model': '007', 'budget_mib': 2.0, 'cameras': ['front']},
+                  '/b/infinipot': {'model': 'on', 'budget_mib': 3.0, 'cameras': ['rear']}}
+    path = support.write_parameters(parameters)
+    try:
+        assert support.read_parameters(path, namespace='a') == parameters['/a/infinipot']
+        assert support.read_parameters(path, namespace='b') == parameters['/b/infinipot']
+    finally:
+        path.unlink()
+
+
 def test_the_cameras_settings_are_those_of_the_world() -> None:
     """The launch file offers what the simulated camera accepts."""
     from infinipot_ros.demo.world import SETTINGS
