@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Time and working memory of a compression: ours, and TaR by comparing all pairs of frames.
+"""
+Time and working memory of a compression: ours, and TaR by comparing all pairs of frames.
 
 All pairs is how the published code computes TaR: normalised past and recent keys are multiplied in
-one tensor [1, H, r, past frames, P, D] and summed over D. The rest (VaN, the union) is the same code
-for both, and so are the tokens kept, up to rounding. Both run in one process, taking turns.
+one tensor [1, H, r, past frames, P, D] and summed over D. The rest (VaN, the union) is the same
+code for both, and so are the tokens kept, up to rounding. Both run in one process, taking turns.
 
-Peak extra memory is the most that was allocated at one time beyond what was there before. On a CPU it
-comes from the allocations and releases that PyTorch's own allocator reports to its profiler, the
-buffers inside its operations included; on CUDA from the allocator's peak counter. Times are taken
-in separate passes without the profiler.
+Peak extra memory is the most that was allocated at one time beyond what was there before. On a CPU
+it comes from the allocations and releases that PyTorch's own allocator reports to its profiler,
+the buffers inside its operations included; on CUDA from the allocator's peak counter. Times are
+taken in separate passes without the profiler.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def van_by_hand(view, kernel):
 
 
 def best(scores, count, allowed):
-    """The `count` highest of `allowed`; the earlier token wins a tie."""
+    """Return the `count` highest of `allowed`; the earlier token wins a tie."""
     return set(sorted(allowed, key=lambda n: (-scores[n], n))[:count])
 
 

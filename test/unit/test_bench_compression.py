@@ -21,7 +21,9 @@ from infinipot_ros.memory.policies import tar_scores
 import pytest
 import torch
 
-SMALL = Setting(layers=2, heads=2, head_dim=8, frames=8, grid=(3, 4), kept_frames=6, recent_frames=2)
+SMALL = Setting(
+    layers=2, heads=2, head_dim=8, frames=8, grid=(3, 4), kept_frames=6, recent_frames=2
+)
 
 
 def test_the_default_is_the_setting_of_the_paper():

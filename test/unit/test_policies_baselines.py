@@ -40,6 +40,9 @@ def test_uniform_frames_keeps_whole_frames_at_even_distances():
     assert frames_of(view, kept) == [10, 16, 22, 28, 34]
     kept = POLICIES['uniform_frames'](view, 3 * view.tokens_per_frame)
     assert frames_of(view, kept) == [10, 22, 34]
+    kept = POLICIES['uniform_frames'](view, 6 * view.tokens_per_frame)
+    # 0, 1.6, 3.2, 4.8, 6.4 and 8, to the nearest frame.
+    assert frames_of(view, kept) == [10, 16, 19, 25, 28, 34]
     assert frames_of(view, POLICIES['uniform_frames'](view, 12)) == [34]
 
 
@@ -114,7 +117,7 @@ def test_snapkv_pools_attention_before_its_window_of_32_tokens():
     kept = POLICIES['snapkv'](replace(view, attention=attention), 32 + 7)
     window = list(range(64, 96))
     assert kept[0].tolist() == list(range(17, 24)) + window
-    assert kept[1].tolist() == [0, 1, 2, 3, 4, 5, 6] + window
+    assert kept[1].tolist() == [*range(7), *window]
 
 
 def test_infinipot_keeps_what_the_proxy_prompt_looks_at():

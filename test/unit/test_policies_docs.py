@@ -20,7 +20,7 @@ def code_blocks():
 
 @pytest.fixture
 def my_robot(tmp_path, monkeypatch):
-    """A package my_robot with the documented policy in it, and no trace of it afterwards."""
+    """Make a package my_robot with the documented policy, and leave no trace of it."""
     package = tmp_path / 'my_robot'
     package.mkdir()
     (package / '__init__.py').touch()

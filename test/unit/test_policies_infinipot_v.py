@@ -4,7 +4,8 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from infinipot_ros.memory.policies import LayerView, POLICIES, tar_scores
 from infinipot_ros.memory.policies.infinipot_v import share_of
 from policies_oracle import best, infinipot_v_by_hand, survivors, tar_by_hand, van_by_hand

@@ -94,7 +94,7 @@ def test_a_budget_that_is_not_allowed_is_named_with_what_is(budget):
 
 
 def test_an_unknown_policy_is_answered_with_the_names_there_are():
-    with pytest.raises(ConfigError, match='infinipotv.*infinipot_v, .*van_reverse'):
+    with pytest.raises(ConfigError, match=r'infinipotv.*infinipot_v, .*van_reverse'):
         POLICIES['infinipotv']
     assert 'infinipotv' not in POLICIES
     assert POLICIES.get('infinipotv') is None

@@ -5,7 +5,8 @@
 from dataclasses import replace
 import math
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from infinipot_ros.memory.policies import LayerView, tar_scores, van_scores
 from infinipot_ros.memory.policies.van import coefficient_of_variation, kernel_of
 from policies_oracle import norms_by_hand, survivors, tar_by_hand, van_by_hand
@@ -92,6 +93,15 @@ def test_partly_evicted_recent_frames_count_with_the_tokens_that_are_left():
     # Patch 0: recent keys (1, 0) and (0, 2), mean cosine 1/2. Patch 1: none left, so 0.
     expected = torch.tensor([[-0.5, 0.0, math.inf, math.inf, math.inf]])
     torch.testing.assert_close(tar_scores(view), expected)
+
+
+def test_a_zero_key_among_the_recent_ones_counts_as_cosine_zero():
+    keys = torch.tensor([[[2.0, 0.0], [0.0, 0.0], [3.0, 0.0]]])
+    view = LayerView(
+        keys, keys, torch.tensor([[0, 1, 2]]), torch.zeros(1, 3, dtype=torch.int64), (1, 1),
+        recent_frames=2,
+    )
+    assert tar_scores(view).tolist() == [[-0.5, math.inf, math.inf]]
 
 
 @pytest.mark.parametrize('fill', [0.0, 1e-30, 1e30, math.inf, math.nan])

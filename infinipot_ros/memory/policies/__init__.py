@@ -27,8 +27,8 @@ from infinipot_ros.memory.policies.tar import tar_scores
 from infinipot_ros.memory.policies.van import van_scores
 
 __all__ = [
-    'LayerView',
     'POLICIES',
+    'LayerView',
     'Policy',
     'TokenFilter',
     'get_policy',

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""TaR plus how unlike everything else a key is (ours, experimental).
+"""
+TaR plus how unlike everything else a key is (ours, experimental).
 
 TaR measures against the recent frames only: a memory full of copies of one thing satisfies it.
 """
@@ -21,7 +22,8 @@ _BLOCK_TOKENS = 512
 
 @register('tar_diverse', 'TaR plus distance to the mean key; option later_duplicates')
 def select_tar_diverse(view: LayerView, budget: int) -> Tensor:
-    """Keep recent frames, then the highest z(TaR) + z(-cos to the mean key).
+    """
+    Keep recent frames, then the highest z(TaR) + z(-cos to the mean key).
 
     With `options['later_duplicates']` true, as `tar_diverse_later`.
     """
@@ -55,7 +57,8 @@ def likeness_to_mean(view: LayerView) -> Tensor:
 
 
 def likeness_to_later(view: LayerView) -> Tensor:
-    """Return each key's largest cosine with a key of a later frame of its head, [H, N].
+    """
+    Return each key's largest cosine with a key of a later frame of its head, [H, N].
 
     Where there is none: -1. O(N^2 D) time, in blocks: the workspace does not grow with N.
     """

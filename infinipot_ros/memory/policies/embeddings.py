@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Baselines that thin out vision embeddings before the language model sees them: STC and TTM.
+"""
+Baselines that thin out vision embeddings before the language model sees them: STC and TTM.
 
 What they leave goes into a sliding window (InfiniPot-V, Table 2).
 """

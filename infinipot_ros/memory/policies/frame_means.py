@@ -12,7 +12,8 @@ _BLOCK_FRAMES = 64
 
 
 def frame_means(view: LayerView, rows: Tensor) -> Tensor:
-    """Return the mean row of every frame, [H, N, C] -> [H, F, C]; zero where a head has none.
+    """
+    Return the mean row of every frame, [H, N, C] -> [H, F, C]; zero where a head has none.
 
     F counts `view.frame_ids`. In at least single precision, summed in the same order every time.
     """

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""TaR + VaN where a head's value norms agree with TaR, TaR alone where they do not (ours).
+"""
+TaR + VaN where a head's value norms agree with TaR, TaR alone where they do not (ours).
 
 In some heads objects have smaller values than background, and VaN then spends its half of the
 budget on walls. Whether a head is one of them shows without labels: correlate the log value norm
@@ -29,7 +30,8 @@ _LEAST_NORM = 1e-12
     optional=('fresh',),
 )
 def select_gated(view: LayerView, budget: int) -> Tensor:
-    """Keep what infinipot_v keeps; in heads without a positive correlation what tar keeps.
+    """
+    Keep what infinipot_v keeps; in heads without a positive correlation what tar keeps.
 
     Reads and writes `view.state`: `gate_moments` [H, 6] and `gate_correlation` [H].
     """

@@ -30,7 +30,8 @@ def share_of(alpha: float, budget: int) -> int:
 
 
 def union(view: LayerView, tar: Tensor, van: Tensor, budget: int, share: int | Tensor) -> Tensor:
-    """Return TaR's tokens and then VaN's best, [H, budget] (Alg. 2 lines 14, 26, 27).
+    """
+    Return TaR's tokens and then VaN's best, [H, budget] (Alg. 2 lines 14, 26, 27).
 
     tar, van: [H, N]. share: tokens for TaR, recent ones included, or [H] of them. Recent frames
     stay whole even where they are more than the share; VaN then gets less.

@@ -16,7 +16,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class LayerView:
-    """Show one layer of one camera's cumulative cache; H KV heads, N tokens, head size D.
+    """
+    Show one layer of one camera's cumulative cache; H KV heads, N tokens, head size D.
 
     Tokens stand in time order in every head (`frame` never falls along N), and a head holds a
     patch of a frame at most once. Heads may hold different tokens.
@@ -67,6 +68,7 @@ class LayerView:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        """Check shapes, settings, ranges and order."""
         self._check_tensors()
         self._check_settings()
         outside = ((self.patch < 0) | (self.patch >= self.tokens_per_frame)).any()
@@ -159,7 +161,8 @@ class LayerView:
         return self.frame == self.frame_ids[-1]
 
     def fitted(self, budget: int) -> LayerView:
-        """Return this view with as many recent frames as `budget` can hold, at least one.
+        """
+        Return this view with as many recent frames as `budget` can hold, at least one.
 
         More recent frames than fit would push out everything older, and part of themselves:
         the oldest of them become ordinary past frames.

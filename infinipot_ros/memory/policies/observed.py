@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Baselines that go by the attention that tokens drew: SnapKV, InfiniPot's CaP, FastV.
+"""
+Baselines that go by the attention that tokens drew: SnapKV, InfiniPot's CaP, FastV.
 
 Each needs `LayerView.attention`; `Policy.observe_tokens` or `Policy.observe_prompt` says whose
 attention the memory has to record.
@@ -66,7 +67,8 @@ def select_infinipot(view: LayerView, budget: int) -> Tensor:
     evicts=False,
 )
 def select_fastv(view: LayerView, budget: int) -> Tensor:
-    """Keep what the question's last token looks at, the same tokens in every head.
+    """
+    Keep what the question's last token looks at, the same tokens in every head.
 
     `attention` is layer `FASTV_LAYER`'s for every layer after it; layers up to it are left alone.
     """

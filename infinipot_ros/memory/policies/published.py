@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the code published with InfiniPot-V does, to measure what true coordinates bring.
+"""
+What the code published with InfiniPot-V does, to measure what true coordinates bring.
 
 It takes slot k of the cache for patch k mod P of frame k // P. That is so until the first
 compression; afterwards it compares and pools tokens of unrelated patches. Other differences from
@@ -32,7 +33,8 @@ RECENT_RATIO = 0.25
     optional=('rotated_keys',),
 )
 def select_published(view: LayerView, budget: int) -> Tensor:
-    """Keep what the published code keeps, given whole frames or what is left of them.
+    """
+    Keep what the published code keeps, given whole frames or what is left of them.
 
     Where the tokens are no multiple of P, frames are counted from the newest token, so that at
     least the frames appended since the last compression are aligned.

@@ -27,7 +27,8 @@ class TokenFilter(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """Hold one policy; call it as `policy(view, budget) -> [H, budget] int64`, rising.
+    """
+    Hold one policy; call it as `policy(view, budget) -> [H, budget] int64`, rising.
 
     `select` decides; calling the policy also checks the budget, the fields that it needs and
     the indices that come back, so a mistake in a new policy cannot damage a memory.
@@ -55,7 +56,8 @@ class Policy:
     token_filter: Callable[..., TokenFilter] | None = None
 
     def __call__(self, view: LayerView, budget: int) -> Tensor:
-        """Return the tokens that stay, [H, budget] int64, rising.
+        """
+        Return the tokens that stay, [H, budget] int64, rising.
 
         Raises `ConfigError` unless budget is in 1..N and the policy's fields are there.
         """
@@ -101,7 +103,8 @@ POLICIES: dict[str, Policy] = _Policies()
 
 
 def register(name: str, summary: str, **traits: Any) -> Callable[[Select], Select]:
-    """Register the decorated `select(view, budget)` as policy `name`; traits: see `Policy`.
+    """
+    Register the decorated `select(view, budget)` as policy `name`; traits: see `Policy`.
 
     Raises `ConfigError` when the name is taken.
     """
@@ -116,7 +119,8 @@ def register(name: str, summary: str, **traits: Any) -> Callable[[Select], Selec
 
 
 def get_policy(name: str) -> Policy:
-    """Return a policy by its name, or by `package.module:name` after importing that module.
+    """
+    Return a policy by its name, or by `package.module:name` after importing that module.
 
     Raises `ConfigError` when there is no such module or policy.
     """

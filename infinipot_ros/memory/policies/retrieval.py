@@ -36,7 +36,8 @@ def select_rekv(view: LayerView, budget: int) -> Tensor:
 
 
 def frame_relevance(view: LayerView) -> Tensor:
-    """Return the cosine of the question with each frame that is held, [F], in time order.
+    """
+    Return the cosine of the question with each frame that is held, [F], in time order.
 
     A frame is its mean key in every head, side by side; the question its mean query, averaged over
     the queries that share a KV head. Raises `ConfigError` where queries do not share heads evenly.

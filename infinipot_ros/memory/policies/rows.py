@@ -32,7 +32,8 @@ def row_norms(rows: Tensor) -> Tensor:
 
 
 def cosines_to_rows(rows: Tensor, others: Tensor, which: Tensor) -> Tensor:
-    """Return normalised rows times `others[h, which[h, n]]`: [H, N, D], [H, P, D] -> [H, N].
+    """
+    Return normalised rows times `others[h, which[h, n]]`: [H, N, D], [H, P, D] -> [H, N].
 
     A cosine where `others` has length 1, and a mean of cosines where it is a mean of such rows.
     """

@@ -9,7 +9,8 @@ from torch import Tensor
 
 
 def top_mask(scores: Tensor, count: int | Tensor) -> Tensor:
-    """Mark the `count` highest scores of each row; among equals the earlier token wins.
+    """
+    Mark the `count` highest scores of each row; among equals the earlier token wins.
 
     scores: [H, N]; count: one number, or [H] int64, each in 0..N. Returns [H, N] bool with exactly
     `count` marks a row. NaN ranks last. No sort order of a device enters: only values decide.
@@ -34,7 +35,8 @@ def top_mask(scores: Tensor, count: int | Tensor) -> Tensor:
 
 
 def keep_top(scores: Tensor, budget: int, first: Tensor | None = None) -> Tensor:
-    """Return the `budget` tokens of each head with the highest scores, in time order.
+    """
+    Return the `budget` tokens of each head with the highest scores, in time order.
 
     scores: [H, N]; first: [H, N] bool, tokens that come before all others (the newest frame, what
     another score chose). Where `first` alone is more than the budget, scores decide among them.
@@ -53,7 +55,8 @@ def keep_top(scores: Tensor, budget: int, first: Tensor | None = None) -> Tensor
 
 
 def to_indices(kept: Tensor) -> Tensor:
-    """Return the marked columns of each row, rising: [H, N] bool -> [H, budget] int64.
+    """
+    Return the marked columns of each row, rising: [H, N] bool -> [H, budget] int64.
 
     Every row has to have the same number of marks.
     """

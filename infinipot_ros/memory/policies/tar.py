@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Temporal-axis redundancy (TaR): how unlike the recent frames a past token is, at its own patch.
+"""
+Temporal-axis redundancy (TaR): how unlike the recent frames a past token is, at its own patch.
 
 InfiniPot-V, Eq. 4: s(t, i, j) = -1/r sum_t' cos(K[t, i, j], K_recent[t', i, j]).
 """
@@ -17,7 +18,8 @@ from torch import Tensor
 
 
 def tar_scores(view: LayerView) -> Tensor:
-    """Return TaR of every token, [H, N]; higher is less redundant, recent tokens get +inf.
+    """
+    Return TaR of every token, [H, N]; higher is less redundant, recent tokens get +inf.
 
     The mean of the cosines is one dot product with the mean of the normalised recent keys (Eq. 4
     in O(N D)). It runs over the recent tokens that are there: a patch without any scores 0, as

@@ -1,11 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Value norm (VaN): how large a token's value is, pooled over its neighbours in its own frame.
+"""
+Value norm (VaN): how large a token's value is, pooled over its neighbours in its own frame.
 
 InfiniPot-V, Sec. 3.2 and Alg. 2 lines 15-24.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from infinipot_ros.memory.policies.layer_view import LayerView
 from infinipot_ros.memory.policies.registry import register
@@ -21,7 +24,8 @@ _BLOCK_CELLS = 1 << 17
 
 
 def van_scores(view: LayerView) -> Tensor:
-    """Return the pooled value norm of every token, [H, N], in at least single precision.
+    """
+    Return the pooled value norm of every token, [H, N], in at least single precision.
 
     The mean runs over the kernel's cells that hold a token of the same frame and head: evicted
     cells and cells outside the picture do not count.
@@ -37,7 +41,8 @@ def coefficient_of_variation(norms: Tensor) -> float:
 
 
 def kernel_of(view: LayerView, norms: Tensor) -> int:
-    """Return the pooling kernel: the view's own, or g(CV), or by depth.
+    """
+    Return the pooling kernel: the view's own, or g(CV), or by depth.
 
     g(CV) is 7, 5, 3 or 1 for a CV below tau1, tau2, tau3 or above (Alg. 2 line 23). Without
     thresholds the quarters of the depth stand in for it, 7 in the first.
@@ -67,7 +72,7 @@ def pool_on_grid(view: LayerView, scores: Tensor, kernel: int) -> Tensor:
     grids_at_once = max(1, _BLOCK_CELLS // cells)
     edges = torch.arange(0, num_grids + grids_at_once, grids_at_once, device=place.device)
     bounds = torch.searchsorted(grid_of, edges).tolist()
-    for block, (begin, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for block, (begin, end) in enumerate(pairwise(bounds)):
         first = block * grids_at_once
         size = min(grids_at_once, num_grids - first)
         at = place[begin:end] - first * cells
