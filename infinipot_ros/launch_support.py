@@ -250,7 +250,7 @@ def fleet_parameters(
         name = full_node_name(NODE_NAME, namespace)
         if name in fleet:
             raise ConfigError(f"namespaces: '{namespace}' is there twice; robots with one name "
-                              'would answer each other\'s questions')
+                              "would answer each other's questions")
         fleet[name] = node_parameters({**arguments, 'namespace': namespace})
     return fleet
 

@@ -1,13 +1,19 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
 """Drive through the demo world and remember it: ros2 launch infinipot_ros demo.launch.py."""
-from infinipot_ros.launch_support import NODE_NAME, PACKAGE, SETTINGS
-from infinipot_ros.launch_support import demo_camera_parameters, node_parameters, typed
-
-from launch import LaunchContext, LaunchDescription
+from infinipot_ros.launch_support import (
+    demo_camera_parameters,
+    NODE_NAME,
+    node_parameters,
+    PACKAGE,
+    SETTINGS,
+    typed,
+)
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
 
 CAMERA_NAME = 'simulated_camera'
 

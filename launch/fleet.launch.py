@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give several robots a memory each, in one process with one copy of the model's weights."""
 from infinipot_ros.launch_support import (
-    fleet_parameters, known_robots, PACKAGE, write_parameters,
+    fleet_parameters,
+    known_robots,
+    PACKAGE,
+    write_parameters,
 )
-from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
 
 FROM_FILE = "empty: what the robot's file says"
 

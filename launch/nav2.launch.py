@@ -9,11 +9,12 @@ that fails does not stop the robot. Arguments are those of robot.launch.py.
 from pathlib import Path
 
 from infinipot_ros.launch_support import NODE_NAME, parse_bool
-from launch import LaunchContext, LaunchDescription
 from launch.actions import IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
 
 MANAGER_NAME = 'lifecycle_manager_infinipot'
 # a large model takes minutes to load from a slow disk

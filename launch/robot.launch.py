@@ -1,13 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
 """Give one robot a visual memory: ros2 launch infinipot_ros robot.launch.py robot:=NAME."""
-from infinipot_ros.launch_support import NODE_NAME, PACKAGE
-from infinipot_ros.launch_support import known_robots, node_parameters, typed
-
-from launch import LaunchContext, LaunchDescription
+from infinipot_ros.launch_support import known_robots, NODE_NAME, node_parameters, PACKAGE, typed
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+
+from launch import LaunchContext, LaunchDescription
 
 FROM_FILE = "empty: what the robot's file says"
 

@@ -154,8 +154,8 @@ class _Demo:
         observer.save_picture('retained', self._output / 'retained.jpg')
         response = observer.ask('what do you see now ?')
         observer.save_picture('evidence', self._output / 'evidence.jpg')
-        print(f"Asked 'what do you see now ?' it says {response.answer!r} (which means nothing), "
-              f'resting on {len(response.evidence)} frames.')
+        print(f"Asked 'what do you see now ?' it says '{shortened(response.answer)}', which means "
+              f'nothing.\nThe answer rests on {len(response.evidence)} frames.')
         self._print_memory()
         self._print_files()
         in_budget = self._in_budget()
@@ -207,8 +207,8 @@ class _Demo:
     def _check_compressions(self) -> None:
         if self._observer.compressions < COMPRESSIONS_WANTED:
             raise DemoFailed(
-                f'the memory has compressed {self._observer.compressions} times, and the demo wants '
-                f'{COMPRESSIONS_WANTED}: drive further (--frames) or take a smaller budget '
+                f'the memory has compressed {self._observer.compressions} times, and the demo '
+                f'wants {COMPRESSIONS_WANTED}: drive further (--frames) or take a smaller budget '
                 '(--budget-mib)')
         self._observer.save_picture('retained', self._output / 'retained.jpg')
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 import ctypes
 import os
 from pathlib import Path
@@ -82,10 +83,8 @@ class Processes:
                 os.killpg(process.pid, how)
             deadline = time.monotonic() + patience_s
             for process in alive:
-                try:
+                with suppress(subprocess.TimeoutExpired):
                     process.wait(max(0.0, deadline - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    pass
         codes = {name: process.wait() for name, process in self._running.items()}
         self._running = {}
         return codes

@@ -3,21 +3,21 @@
 """Read pictures and their times from a video file (OpenCV) or a rosbag2 bag (rosbags)."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import cv2
-
 from infinipot_ros.errors import ConfigError, ImageFormatError
 from infinipot_ros.node.compressed_images import compressed_to_rgb
 from infinipot_ros.node.images import image_to_rgb, Rgb
+import numpy as np
 
 BAG_SUFFIXES = ('.mcap', '.db3')
-_IMAGE_TYPES = {'sensor_msgs/msg/Image': image_to_rgb,
-                'sensor_msgs/msg/CompressedImage': compressed_to_rgb}
+_IMAGE_TYPES: dict[str, Callable[[Any], Rgb]] = {
+    'sensor_msgs/msg/Image': image_to_rgb, 'sensor_msgs/msg/CompressedImage': compressed_to_rgb}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def shrink(rgb: Rgb, max_side_px: int) -> Rgb:
         return rgb
     size = (max(1, round(width * max_side_px / longer)),
             max(1, round(height * max_side_px / longer)))
-    return cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 class VideoFile:
@@ -101,7 +101,7 @@ class VideoFile:
                 readable, bgr = reader.read()
                 if not readable:
                     return
-                rgb = cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+                rgb = np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
                 yield Picture(rgb, round(index * 1e9 / self.rate_hz))
                 index += 1
         finally:
@@ -126,7 +126,7 @@ class Bag:
             ) from error
         self.path = path
         self.skipped = 0
-        self._reader = lambda: AnyReader(
+        self._reader: Callable[[], Any] = lambda: AnyReader(
             [path], default_typestore=get_typestore(Stores.ROS2_JAZZY))
         with self._opened() as reader:
             image_topics = sorted({c.topic for c in reader.connections

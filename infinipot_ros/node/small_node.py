@@ -43,7 +43,7 @@ def fixed_parameters(node: Node, specs: Sequence[Spec]) -> dict[str, Any]:
     return values
 
 
-def run(make_node: Callable[[], Node], name: str, args: Sequence[str] | None = None) -> int:
+def run(make_node: Callable[[], Node], name: str, args: list[str] | None = None) -> int:
     """
     Spin a node until SIGINT, SIGTERM or a shutdown, and return the exit code of the process.
 

@@ -16,7 +16,12 @@ from typing import Any
 
 from infinipot_ros.memory import VideoMemory
 from infinipot_ros.memory.budget import (
-    BudgetPlan, kv_bytes, MIB, most_tokens, plan_budget, Sizes,
+    BudgetPlan,
+    kv_bytes,
+    MIB,
+    most_tokens,
+    plan_budget,
+    Sizes,
 )
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.model import ModelShape
@@ -27,7 +32,9 @@ from infinipot_ros.node.memory_factory import memory_config
 from infinipot_ros.node.parameter_table import camera_parameters, NODE_PARAMETERS
 import torch
 from transformers import (
-    Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2VLConfig,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2VLConfig,
     Qwen2VLForConditionalGeneration,
 )
 import yaml

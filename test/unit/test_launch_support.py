@@ -48,7 +48,7 @@ def test_a_launch_argument_beats_files_however_they_name_the_node(
         robot: str, tmp_path: Path, key: str) -> None:
     """launch_ros#233: an entry for the node's own name beat a later wildcard entry."""
     namespace = '' if key == 'infinipot' else 'robot1'
-    params_file = write(tmp_path / 'p.yaml', f"{key}:\n  ros__parameters: {{budget_mib: 50.0}}\n")
+    params_file = write(tmp_path / 'p.yaml', f'{key}:\n  ros__parameters: {{budget_mib: 50.0}}\n')
     given = {'robot': robot, 'params_file': params_file, 'namespace': namespace}
     assert support.node_parameters(given)['budget_mib'] == 50.0
     assert support.node_parameters({**given, 'budget_mib': '7'})['budget_mib'] == 7.0
@@ -87,9 +87,9 @@ def test_an_unknown_robot_lists_the_known_ones() -> None:
     assert support.known_robots()
     for robot in support.known_robots():
         assert robot in str(error.value)
-    with pytest.raises(ConfigError, match="robot: '' is not known. Known robots: .*cpu_demo"):
+    with pytest.raises(ConfigError, match=r"robot: '' is not known. Known robots: .*cpu_demo"):
         support.node_parameters({'robot': ''})
-    with pytest.raises(ConfigError, match='no file.*Known robots'):
+    with pytest.raises(ConfigError, match=r'no file.*Known robots'):
         support.robot_file('/nowhere/mine.yaml')
 
 
@@ -192,7 +192,7 @@ def test_numbers_of_the_simulated_camera() -> None:
              'num_frames': '10'}
     assert support.demo_camera_parameters(given) == {
         'setting': 'calm', 'fps': 4.0, 'loop': True, 'seed': 3, 'scale': 2, 'num_frames': 10}
-    with pytest.raises(ConfigError, match="seed: '1.5' is not a whole number"):
+    with pytest.raises(ConfigError, match=r"seed: '1.5' is not a whole number"):
         support.demo_camera_parameters({**given, 'seed': '1.5'})
 
 

@@ -38,7 +38,7 @@ def test_the_oldest_thing_that_can_be_asked_for_is_asked_for() -> None:
     first = choose_questions(drive, stop, np.random.default_rng(0))[0]
     seen = drive.seen_until(stop)
     shapes = [thing.shape for thing in seen]
-    oldest = min((drive.last_seen(t, stop) for t in seen if shapes.count(t.shape) == 1))
+    oldest = min(drive.last_seen(t, stop) for t in seen if shapes.count(t.shape) == 1)
     assert first.last_seen_at == oldest
 
 

@@ -21,7 +21,8 @@ def grey(value: int, height: int = 12, width: int = 16) -> np.ndarray:
     return np.full((height, width, 3), value, np.uint8)
 
 
-def write_bag(folder: Path, topics: dict[str, list[np.ndarray | None]], mcap: bool = False) -> None:
+def write_bag(
+        folder: Path, topics: dict[str, list[np.ndarray | None]], mcap: bool = False) -> None:
     """Write pictures, 100 ms apart; None is a message that cannot be decoded."""
     rosbag2 = pytest.importorskip('rosbags.rosbag2')
     typesys = pytest.importorskip('rosbags.typesys')
@@ -87,9 +88,9 @@ def test_the_only_image_topic_of_a_bag_need_not_be_named(tmp_path: Path) -> None
 def test_a_bag_with_several_topics_lists_them(tmp_path: Path) -> None:
     """The message is enough to type the right topic."""
     write_bag(tmp_path / 'bag', {'/b': [grey(1)], '/a': [grey(1)]})
-    with pytest.raises(ConfigError, match='topic: .*not exactly one image topic.*: /a, /b$'):
+    with pytest.raises(ConfigError, match=r'topic: .*not exactly one image topic.*: /a, /b$'):
         open_recording(tmp_path / 'bag')
-    with pytest.raises(ConfigError, match="no pictures on '/c'; its image topics are: /a, /b$"):
+    with pytest.raises(ConfigError, match=r"no pictures on '/c'; its image topics are: /a, /b$"):
         open_recording(tmp_path / 'bag', '/c')
 
 
@@ -100,15 +101,15 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'torn.db3').write_bytes(b'SQLite format 3')
     (tmp_path / 'torn.mcap').write_bytes(b'\x89MCAP0\r\n')
-    with pytest.raises(ConfigError, match="video: there is no file or folder '.*gone.mp4'"):
+    with pytest.raises(ConfigError, match=r"video: there is no file or folder '.*gone.mp4'"):
         open_recording(tmp_path / 'gone.mp4')
     for name in ('empty.mp4', 'text.mp4'):
         with pytest.raises(ConfigError, match='video: OpenCV finds no picture in'):
             open_recording(tmp_path / name)
     for name in ('folder', 'torn.db3', 'torn.mcap'):
-        with pytest.raises(ConfigError, match='video: .* cannot be read as a rosbag2 bag'):
+        with pytest.raises(ConfigError, match=r'video: .* cannot be read as a rosbag2 bag'):
             open_recording(tmp_path / name)
-    with pytest.raises(ConfigError, match='topic: .*is a video file'):
+    with pytest.raises(ConfigError, match=r'topic: .*is a video file'):
         open_recording(CLIP, '/image')
 
 
