@@ -32,10 +32,17 @@ _infinipot_enter() {
     else
         _infinipot_setup=local_setup
         export INFINIPOT_ROS=wheels ROS_DISTRO="${INFINIPOT_DISTRO:-jazzy}" ROS_VERSION=2 ROS_PYTHON_VERSION=3
-        export AMENT_PREFIX_PATH="$_infinipot_venv" LD_LIBRARY_PATH="$_infinipot_venv/lib"
-        while IFS= read -r _infinipot_libs; do
-            LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$_infinipot_libs
-        done < <(find "$_infinipot_venv/lib" -maxdepth 3 -type d -name 'ros_*.libs')
+        export AMENT_PREFIX_PATH="$_infinipot_venv"
+        case ":${LD_LIBRARY_PATH:-}:" in
+            *":$_infinipot_venv/lib:"*) ;;
+            *)
+                _infinipot_libs=$_infinipot_venv/lib
+                while IFS= read -r _infinipot_folder; do
+                    _infinipot_libs=$_infinipot_libs:$_infinipot_folder
+                done < <(find "$_infinipot_venv/lib" -maxdepth 3 -type d -name 'ros_*.libs')
+                export LD_LIBRARY_PATH="$_infinipot_libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+                ;;
+        esac
         # The wheels start Python a second time to set LD_LIBRARY_PATH, unless told that it is set.
         export _ROS_WHEELS_BOOTSTRAP_COMPLETE=1
         unset PYTHONPATH
@@ -54,6 +61,7 @@ case $- in
     *) _infinipot_enter; _infinipot_status=$? ;;
 esac
 unset -f _infinipot_enter
-unset _infinipot_root _infinipot_shell _infinipot_suffix _infinipot_venv _infinipot_setup _infinipot_libs
+unset _infinipot_root _infinipot_shell _infinipot_suffix _infinipot_venv _infinipot_setup
+unset _infinipot_folder _infinipot_libs
 # Leaves the status behind without a variable.
 if [ "$_infinipot_status" -eq 0 ]; then unset _infinipot_status; else unset _infinipot_status; return 1; fi
