@@ -12,18 +12,17 @@ from __future__ import annotations
 import io
 from typing import Any, Protocol
 
-import numpy as np
-from PIL import Image as Pillow
-
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.node.images import (
     BAYER_PATTERNS,
+    bayer_to_rgb,
+    check_size,
     DEFAULT_RULES,
     ImageRules,
     Rgb,
-    bayer_to_rgb,
-    check_size,
 )
+import numpy as np
+from PIL import Image as Pillow
 
 _MAGIC = (
     (b'\xff\xd8\xff', 'JPEG'),

@@ -10,26 +10,25 @@ with ours; a crash there costs nothing here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import importlib
 import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.node.images import (
-    SUPPORTED_ENCODINGS,
+    check_size,
+    image_to_rgb,
     ImageLike,
     ImageRules,
     Rgb,
-    check_size,
-    image_to_rgb,
+    SUPPORTED_ENCODINGS,
 )
+import numpy as np
 
 
 def right_encodings(timeout_s: float = 20.0) -> tuple[str, ...]:
@@ -87,7 +86,7 @@ def _agrees(bridge: Any, encoding: str) -> bool:
         readable += 1
         try:
             theirs = bridge.imgmsg_to_cv2(sample, 'rgb8')
-        except Exception:  # noqa: BLE001 - whatever it raises, it cannot read this one
+        except Exception:
             return False
         if not np.array_equal(ours, theirs):
             return False

@@ -10,11 +10,11 @@ Nothing here imports ROS.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from typing import Any, TYPE_CHECKING
 
 from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError, InfinipotError
 from infinipot_ros.node.work import Frame, Hooks, Job, Question
@@ -63,11 +63,19 @@ class EngineThread:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def alive(self) -> bool:
+        """Return whether the thread still runs."""
+        return self._thread.is_alive()
+
     def set_memory(self, memory: VideoMemory | None, lock: threading.Lock | None = None) -> None:
         """Take over a memory; only from a function given to `call`. The lock guards its model."""
         self.memory = memory
         self._model_lock = lock or threading.Lock()
         self.status = memory.status() if memory is not None else None
+
+    def replace_memory(self, memory: VideoMemory) -> None:
+        """Go on with another memory of the same model; only from a function given to `call`."""
+        self.set_memory(memory, self._model_lock)
 
     def call(self, function: Callable[[], Any], timeout_s: float) -> Any:
         """
@@ -114,7 +122,7 @@ class EngineThread:
         return question
 
     def cancel_questions(self, reason: str) -> None:
-        """Stop the question being answered and drop those that wait; their callers get Cancelled."""
+        """Stop the question under way and drop those that wait; their callers get Cancelled."""
         with self._wake:
             waiting, self._questions = list(self._questions), deque()
             if self._running is not None:
@@ -165,7 +173,7 @@ class EngineThread:
             self.busy_since = time.monotonic()
             try:
                 self._step()
-            except Exception as error:  # noqa: BLE001 - the thread outlives whatever a hook raises
+            except Exception as error:  # the thread outlives everything
                 self._tell(self._hooks.on_error, 'engine', error)
             self.busy_since = None
 
@@ -193,7 +201,7 @@ class EngineThread:
         if not job.abandoned:
             try:
                 job.result = job.function()
-            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            except BaseException as error:  # raised again where it is waited for
                 job.error = error
         job.done.set()
 
@@ -203,8 +211,7 @@ class EngineThread:
             self._catch_up(question)
             question.answer = self._ask_memory(question)
             self.counts['answered'] += 1
-            self._tell(self._hooks.on_answer, question, question.answer)
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+        except Exception as error:  # raised again where it is waited for
             question.error = error
             if not isinstance(error, Cancelled | TimeoutError):
                 self.counts['failed'] += 1
@@ -214,6 +221,8 @@ class EngineThread:
                 self._running = None
             self.seconds['answers'] += time.monotonic() - started
             question.done.set()
+        if question.answer is not None:
+            self._tell(self._hooks.on_answer, question, question.answer)
 
     def _catch_up(self, question: Question) -> None:
         """Bring the memory up to now: what waits (the queue bounds it), then the newest frames."""
@@ -243,7 +252,8 @@ class EngineThread:
         if self.memory is None or self.memory.status().frames_seen == 0:
             return
         with self._model_lock:
-            answer = self.memory.describe(prompt=self.describe_prompt, cancel=self._question_waits,
+            prompt = {'prompt': self.describe_prompt} if self.describe_prompt else {}
+            answer = self.memory.describe(**prompt, cancel=self._question_waits,
                                           on_token=self._on_token)
         if answer.status.name == 'CANCELLED':
             self._describe = not self._stopping
@@ -284,7 +294,7 @@ class EngineThread:
                 receipt = self.memory.add_frame(
                     frame.rgb, stamp_ns=frame.stamp_ns, camera=frame.camera,
                     frame_id=frame.frame_id, pose=frame.pose)
-        except Exception as error:  # noqa: BLE001 - counted, reported, and the next frame is tried
+        except Exception as error:  # counted and told, and the next frame is tried
             bad = isinstance(error, ImageFormatError)
             self.dropped['bad image' if bad else 'model failed'] += 1
             self._tell(self._hooks.on_error, 'frame', error)
@@ -298,6 +308,6 @@ class EngineThread:
     def _tell(self, hook: Callable[..., None], *arguments: Any) -> None:
         try:
             hook(*arguments)
-        except Exception as error:  # noqa: BLE001 - a listener must not stop the engine
+        except Exception as error:  # a listener must not stop the engine
             if hook is not self._hooks.on_error:
                 self._tell(self._hooks.on_error, 'engine', error)

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import cv2
+from infinipot_ros.errors import ImageFormatError
 import numpy as np
 from numpy.typing import NDArray
-
-from infinipot_ros.errors import ImageFormatError
 
 Rgb = NDArray[np.uint8]
 
@@ -225,9 +224,9 @@ def _planar_yuv(message: ImageLike, name: str) -> Rgb:
 
 def _refusal(encoding: str) -> str:
     if encoding in _DEPTH_METRES:
-        return (f"'{encoding}' is a depth image, not a picture; give the camera's colour topic, or "
-                f'set depth_range_m above 0 to show depth as grey')
+        return (f"'{encoding}' is a depth image, not a picture; give the camera's colour topic, "
+                f'or set depth_range_m above 0 to show depth as grey')
     shown = encoding if len(encoding) <= 40 else f'{encoding[:40]}... ({len(encoding)} characters)'
     return (f'encoding {shown!r} cannot be read; supported are '
-            f"{', '.join(SUPPORTED_ENCODINGS)}. Set the camera driver to one of these (rgb8 is the "
-            f'simplest) or republish the topic with image_transport')
+            f"{', '.join(SUPPORTED_ENCODINGS)}. Set the camera driver to one of these (rgb8 is "
+            f'the simplest) or republish the topic with image_transport')

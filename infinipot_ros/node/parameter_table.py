@@ -8,10 +8,10 @@ Nothing here imports ROS. `python -m infinipot_ros.node.parameter_table` prints 
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+import math
+import re
 from typing import Any
 
 Value = bool | int | float | str | tuple[str, ...]
@@ -93,8 +93,8 @@ NODE_PARAMETERS: tuple[Spec, ...] = (
     Spec('dtype', 'string', 'auto',
          "Number format of the model; 'auto' is float32 on a CPU, else the model's own.",
          choices=('auto', 'float32', 'float16', 'bfloat16'), fixed=True),
-    Spec('quantization', 'string', '', 'Load the weights in fewer bits; empty: as they are stored.',
-         choices=('', '8bit', '4bit'), fixed=True),
+    Spec('quantization', 'string', '', 'Load the weights in fewer bits; empty: as they are.',
+         choices=('', 'int8', 'int4'), fixed=True),
     Spec('budget_mib', 'double', 8.0,
          'Everything the memory may hold, in MiB; the weights of the model come on top. Can be '
          'lowered while running, and raised again up to what it was at configuration.',
@@ -116,9 +116,9 @@ NODE_PARAMETERS: tuple[Spec, ...] = (
     Spec('sample_fps', 'double', 1.0,
          'Frames a second, by their stamps, that go into the memory of each camera.',
          low=0.01, high=60.0),
-    Spec('frame_width', 'int', 0, 'Width in px that frames are resized to; 0 is up to the model.',
+    Spec('frame_width', 'int', 0, 'Width in px that frames are resized to; 0: up to the model.',
          low=0, high=8192, fixed=True),
-    Spec('frame_height', 'int', 0, 'Height in px that frames are resized to; 0 is up to the model.',
+    Spec('frame_height', 'int', 0, 'Height in px that frames are resized to; 0: up to the model.',
          low=0, high=8192, fixed=True),
     Spec('frame_queue', 'int', 8,
          'Frames that wait while the model is busy; the oldest are dropped, and counted.',
@@ -129,20 +129,23 @@ NODE_PARAMETERS: tuple[Spec, ...] = (
          'Show depth images (16UC1, 32FC1) as grey up to this range; 0 refuses them.',
          low=0.0, high=1000.0),
     Spec('pose_topic', 'string', '',
-         'Odometry, PoseStamped or PoseWithCovarianceStamped topic that tells where the robot was; '
+         'Odometry, PoseStamped or PoseWithCovarianceStamped topic that says where the robot was; '
          'empty: frames have no pose.', fixed=True),
     Spec('describe.period_s', 'double', 0.0, 'Describe the scene this often; 0 does not.',
          low=0.0, high=86_400.0),
     Spec('describe.novelty', 'double', 0.0,
          'Describe the scene when a frame differs this much from the one before (0 to 2); '
          '0 does not.', low=0.0, high=2.0),
-    Spec('describe.prompt', 'string', '', "The question that is a description; empty: the model's."),
+    Spec('describe.prompt', 'string', '', 'What to ask for a description; empty: a fixed prompt.'),
     Spec('qa.queue', 'int', 4, 'Questions that may wait; one more gets BUSY at once.',
          low=0, high=64),
-    Spec('qa.max_new_tokens', 'int', 64, 'Longest answer, and the most that a question may ask for.',
+    Spec('qa.max_new_tokens', 'int', 64, 'Longest answer, and most that a question may ask for.',
          low=1, high=32_768, fixed=True),
-    Spec('qa.timeout_s', 'double', 30.0, 'When to give up on a question that names no time itself.',
+    Spec('qa.timeout_s', 'double', 30.0, 'When to give up on a question that names no time.',
          low=0.1, high=3600.0),
+    Spec('qa.max_question_tokens', 'int', 256,
+         'Room for a question and the dialogue before it, which comes out of the budget.',
+         low=1, high=32_768, fixed=True),
     Spec('qa.max_question_chars', 'int', 2000, 'Longer questions are refused.',
          low=1, high=1_000_000),
     Spec('qa.evidence', 'int', 5, 'Frames named as evidence in an answer.',
@@ -194,7 +197,7 @@ def contradiction(values: Mapping[str, Any]) -> str:
     taken = {spec.name.split('.')[0] for spec in NODE_PARAMETERS if '.' in spec.name}
     clash = sorted(taken & set(values['cameras']))
     if clash:
-        return f"cameras has {clash[0]!r}, which other parameters begin with; choose another name"
+        return f'cameras has {clash[0]!r}, which other parameters begin with; choose another name'
     if (values['checkpoint.period_s'] or values['checkpoint.restore']) \
             and not values['checkpoint.directory']:
         return ('checkpoint.period_s and checkpoint.restore need checkpoint.directory, '

@@ -7,6 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from infinipot_ros.node.parameter_table import (
+    camera_parameters,
+    contradiction,
+    NODE_PARAMETERS,
+    Spec,
+)
 from rcl_interfaces.msg import (
     FloatingPointRange,
     IntegerRange,
@@ -16,13 +22,6 @@ from rcl_interfaces.msg import (
 )
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-
-from infinipot_ros.node.parameter_table import (
-    NODE_PARAMETERS,
-    Spec,
-    camera_parameters,
-    contradiction,
-)
 
 _TYPES = {'bool': ParameterType.PARAMETER_BOOL, 'int': ParameterType.PARAMETER_INTEGER,
           'double': ParameterType.PARAMETER_DOUBLE, 'string': ParameterType.PARAMETER_STRING,

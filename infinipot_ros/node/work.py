@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import threading
+import time
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, FrameReceipt, Pose

@@ -4,19 +4,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+import sys
 from types import SimpleNamespace
-
-import numpy as np
-import pytest
 
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.node.cv_bridge_check import image_reader, right_encodings
 from infinipot_ros.node.images import DEFAULT_RULES, image_to_rgb
+import numpy as np
+import pytest
 
 # right on 8-bit colours, but blind to step when it is asked for rgb8, as old releases were
-FLAWED = '''
+FLAWED = """
 import numpy as np
 class CvBridge:
     calls = 0
@@ -29,7 +28,7 @@ class CvBridge:
         if message.encoding == 'rgb8':
             return raw[:message.height * message.width * 3].reshape(message.height, -1, 3)
         raise TypeError('no such encoding')
-'''
+"""
 CRASHING, FAILING = 'import os; os.abort()', 'raise ImportError("numpy.core")'
 
 

@@ -9,18 +9,17 @@ time at a chosen moment; the real one is behind the same thread in test/integrat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import threading
 import time
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-import pytest
-
 from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError
 from infinipot_ros.node.engine_thread import EngineThread
-from infinipot_ros.node.work import GRACE_S, Frame, Hooks, Question
+from infinipot_ros.node.work import Frame, GRACE_S, Hooks, Question
+import numpy as np
+import pytest
 
 PICTURE = np.zeros((8, 8, 3), np.uint8)
 
@@ -127,7 +126,8 @@ def test_a_question_knows_what_was_due_before_it_and_the_newest_frame(memory) ->
     gate.opened.set()
     for item in asked:
         item.wait()
-    assert memory.log == ['frame 1', 'frame 2', 'frame 3', 'frame 99', 'ask a', 'frame 99', 'ask b']
+    assert memory.log == ['frame 1', 'frame 2', 'frame 3', 'frame 99', 'ask a',
+                          'frame 99', 'ask b']
     engine.stop(2.0)
 
 
@@ -153,7 +153,7 @@ def test_the_queue_of_questions_is_bounded_and_says_busy_at_once(engine, memory)
     gate.entered.wait(2.0)
     asked += [engine.ask(question('1')), engine.ask(question('2'))]
     started = time.monotonic()
-    with pytest.raises(BusyError, match='qa.queue is 2'):
+    with pytest.raises(BusyError, match=r'qa\.queue is 2'):
         engine.ask(question('3'))
     assert time.monotonic() - started < 0.05
     gate.opened.set()

@@ -9,18 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import cv2
-import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.node.images import (
-    SUPPORTED_ENCODINGS,
-    ImageRules,
     encoding_note,
     image_to_rgb,
+    ImageRules,
+    SUPPORTED_ENCODINGS,
 )
+import numpy as np
+import pytest
 
 ANY_SIZE = ImageRules(min_side_px=1)
 
@@ -197,10 +196,8 @@ def test_plain_encodings_agree_with_opencv(encoding: str, width: int, height: in
     assert not np.shares_memory(rgb, np.frombuffer(image.data, np.uint8))
     shallow = np.rint(native.astype(np.float64) * 255 / 65535).astype(np.uint8) if deep else native
     code = {1: cv2.COLOR_GRAY2RGB, 3: cv2.COLOR_BGR2RGB, 4: cv2.COLOR_BGRA2RGB}[channels]
-    if encoding.startswith('rgb'):
-        expected = shallow[..., :3]
-    else:
-        expected = cv2.cvtColor(shallow, code)
+    is_rgb = encoding.startswith('rgb')
+    expected = shallow[..., :3] if is_rgb else cv2.cvtColor(shallow, code)
     assert np.abs(rgb.astype(int) - expected).max() <= (1 if deep else 0)
 
 

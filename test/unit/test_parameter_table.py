@@ -8,17 +8,16 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from infinipot_ros.node.parameter_table import (
     CAMERA_PARAMETERS,
-    NODE_PARAMETERS,
-    Spec,
     camera_parameters,
     contradiction,
     image_topic,
     markdown,
+    NODE_PARAMETERS,
+    Spec,
 )
+import pytest
 
 ALL = (*NODE_PARAMETERS, *CAMERA_PARAMETERS)
 DEFAULTS = {spec.name: spec.default for spec in NODE_PARAMETERS}

@@ -1,0 +1,142 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""What /diagnostics says: one entry for the model, the memory, each camera and the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+import time
+from typing import Any, TYPE_CHECKING
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from infinipot_ros.node.camera import Camera, SILENT_AFTER_S
+from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.messages import to_time
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory import MemoryStatus
+
+OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR,
+                          DiagnosticStatus.STALE)
+HUNG_AFTER_S = 60.0
+RECENT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """
+    What the node knows apart from its engine and its cameras.
+
+    :param reason: why the node is not what it should be, '' if it is.
+    :param last_error: what went wrong last in the model thread, and how many seconds ago.
+    """
+
+    name: str
+    state: str
+    model: str
+    reason: str
+    last_error: tuple[str, float]
+
+
+def diagnose(now_ns: int, condition: Condition, engine: EngineThread,
+             cameras: Sequence[Camera]) -> DiagnosticArray:
+    """Return the message."""
+    entries = [_model(condition, engine), _questions(engine)]
+    if engine.status is not None:
+        entries.append(_memory(engine.status, engine))
+    entries += [_camera(camera) for camera in cameras]
+    array = DiagnosticArray()
+    array.header.stamp = to_time(now_ns)
+    array.status = [
+        DiagnosticStatus(
+            name=f'{condition.name}: {task}', level=level, message=message,
+            hardware_id=condition.model,
+            values=[KeyValue(key=key, value=_text(value)) for key, value in values.items()])
+        for task, level, message, values in entries]
+    return array
+
+
+_Entry = tuple[str, bytes, str, Mapping[str, Any]]
+
+
+def _model(condition: Condition, engine: EngineThread) -> _Entry:
+    values = {'lifecycle state': condition.state, 'model': condition.model,
+              'last error': condition.last_error[0], 'busy for s': engine.hung_s()}
+    hung_s = engine.hung_s()
+    if condition.state != 'unconfigured' and hung_s > HUNG_AFTER_S:
+        hung = f'the model has not come back for {hung_s:.0f} s; restart the node'
+        return 'model', ERROR, hung, values
+    if condition.reason:
+        return 'model', ERROR, condition.reason, values
+    if condition.last_error[0] and condition.last_error[1] < RECENT_S:
+        return 'model', ERROR, condition.last_error[0], values
+    if condition.state != 'active':
+        return 'model', WARN, f'the node is {condition.state}', values
+    return 'model', OK, 'running', values
+
+
+def _memory(status: MemoryStatus, engine: EngineThread) -> _Entry:
+    frames = max(1, engine.counts['frames'])
+    frame_s, compression_s = engine.seconds['frames'], engine.seconds['compression']
+    values = {
+        'budget bytes': status.budget_bytes, 'held bytes': status.held_bytes,
+        'capacity tokens': status.capacity_tokens, 'held tokens': status.held_tokens,
+        'frames seen': status.frames_seen, 'frames kept': status.frames_kept,
+        'compressions': status.compressions, 'policy': status.policy,
+        'tokens per minute': status.tokens_per_minute, 'ms per frame': 1000 * frame_s / frames,
+        'compression share': compression_s / frame_s if frame_s else 0.0,
+        'stamps gone back': status.stamps_gone_back,
+        **{f'bytes of {part}': size for part, size in status.bytes_by_part.items()},
+        **{f'frames dropped, {reason}': count for reason, count in engine.dropped.items()}}
+    if status.held_bytes > status.budget_bytes:
+        return 'memory', ERROR, 'more bytes are held than the budget allows', values
+    held = f'{status.held_bytes / 2**20:.2f} of {status.budget_bytes / 2**20:.2f} MiB'
+    return 'memory', OK, f'{held}, {status.held_tokens} tokens', values
+
+
+def _questions(engine: EngineThread) -> _Entry:
+    questions, frames = engine.waiting()
+    answered = max(1, engine.counts['answered'])
+    values = {'answered': engine.counts['answered'], 'failed': engine.counts['failed'],
+              'refused as busy': engine.counts['busy'], 'waiting': questions,
+              'frames waiting': frames, 'described': engine.counts['described'],
+              'ms per answer': 1000 * engine.seconds['answers'] / answered}
+    if questions > engine.max_questions:
+        return 'questions', WARN, 'no more questions can wait', values
+    return 'questions', OK, f'{questions} waiting', values
+
+
+def _camera(camera: Camera) -> _Entry:
+    health, name = camera.health, f'camera {camera.setup.name}'
+    silent_s, publishers = health.silent_s(), camera.publishers()
+    values = {'topic': camera.topic, 'publishers': publishers, 'images': health.kind,
+              'received': health.received, 'taken': health.taken, 'fps in': health.fps,
+              'fps wanted': camera.setup.fps(), 'age s': silent_s,
+              'last error': health.last_error,
+              **{f'dropped, {reason}': count for reason, count in health.dropped.items()}}
+    if health.received == 0 and health.incompatible_qos:
+        policy = f'{health.incompatible_qos} of a publisher on {camera.topic}'
+        return name, ERROR, f'no images: {policy} is incompatible with this subscription', values
+    if silent_s > SILENT_AFTER_S:
+        return name, ERROR if health.received == 0 else WARN, silence(camera), values
+    if health.received and health.taken == 0 and health.last_error:
+        return name, ERROR, health.last_error, values
+    if time.monotonic() - health.failed < RECENT_S:
+        bad = health.dropped['bad image']
+        return name, WARN, f'{bad} images could not be read: {health.last_error}', values
+    return name, OK, f'{health.fps:.1f} images a second', values
+
+
+def silence(camera: Camera) -> str:
+    """Say that nothing comes from a camera, and what may be the reason."""
+    silent_s, publishers = camera.health.silent_s(), camera.publishers()
+    if publishers == 0:
+        return (f'no image for {silent_s:.0f} s: no one publishes on {camera.topic}; set '
+                f'{camera.setup.name}.topic, or start the camera')
+    return (f'no image for {silent_s:.0f} s, though {camera.topic} has {publishers} publisher(s): '
+            'is the camera stopped, or its QoS or message type another?')
+
+
+def _text(value: object) -> str:
+    return f'{value:.3f}' if isinstance(value, float) else str(value)

@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+Keep the executor alive whatever a callback raises.
+
+rclpy lets an exception of a callback end the executor: the client then waits for ever, and every
+timer stops. A client that is gone by the time of its answer does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import functools
+import time
+from typing import Any
+
+from rclpy.impl.rcutils_logger import RcutilsLogger
+from rclpy.service import Service
+
+
+class Throttle:
+    """Let one message of a kind through in five seconds, and count the rest."""
+
+    def __init__(self, logger: RcutilsLogger, level: str, period_s: float = 5.0) -> None:
+        """Throttle a logger at a level, 'warning' or 'error'."""
+        self._logger = logger
+        self._is_error = level == 'error'
+        self._period_s = period_s
+        self._last: dict[str, float] = {}
+        self._held: dict[str, int] = {}
+
+    def __call__(self, kind: str, text: str) -> None:
+        """Log the text, unless one of its kind was logged a moment ago."""
+        now = time.monotonic()
+        if now - self._last.get(kind, -self._period_s) < self._period_s:
+            self._held[kind] = self._held.get(kind, 0) + 1
+            return
+        self._last[kind] = now
+        more = self._held.pop(kind, 0)
+        text = f'{text} (and {more} more of this kind)' if more else text
+        # rclpy raises where one line of code logs at two levels
+        if self._is_error:
+            self._logger.error(text)
+        else:
+            self._logger.warning(text)
+
+
+def guarded(callback: Callable[..., None], logger: RcutilsLogger) -> Callable[..., None]:
+    """Return a callback of a timer or subscription that logs what is raised."""
+    throttle = Throttle(logger, 'error')
+
+    @functools.wraps(callback)
+    def run(*arguments: Any) -> None:
+        try:
+            callback(*arguments)
+        except Exception as error:
+            throttle(type(error).__name__, f'{callback.__qualname__}: {describe(error)}')
+
+    return run
+
+
+def guard_service(service: Service, logger: RcutilsLogger,
+                  on_error: Callable[[Any, str], None]) -> None:
+    """
+    Make a service answer even if its callback raises, and outlive clients that are gone.
+
+    :param on_error: fills a response in with the text of an error.
+    """
+    callback, send = service.callback, service.send_response
+    throttle = Throttle(logger, 'error')
+
+    def answer(request: Any, response: Any) -> Any:
+        try:
+            return callback(request, response)
+        except Exception as error:
+            text = describe(error)
+            throttle(type(error).__name__, f'{service.srv_name}: {text}')
+            response = service.srv_type.Response()
+            on_error(response, text)
+            return response
+
+    def send_response(response: Any, header: Any) -> None:
+        try:
+            send(response, header)
+        except Exception as error:
+            throttle('send', f'{service.srv_name}: an answer could not be sent, its client is '
+                             f'gone: {describe(error)}')
+
+    service.callback, service.send_response = answer, send_response
+
+
+def describe(error: BaseException) -> str:
+    """Return the text of an error, which is never empty; its type for those we do not raise."""
+    from infinipot_ros.errors import InfinipotError
+    text = str(error).strip()
+    if isinstance(error, InfinipotError | TimeoutError) and text:
+        return text
+    if 'out of memory' in text.lower():
+        text += ' (lower budget_mib, instant_frames or the frame size, or take a smaller model)'
+    return f'{type(error).__name__}: {text}' if text else type(error).__name__

@@ -1,0 +1,91 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The cameras and the pose topic of a node, while it is active."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from infinipot_ros.node.camera import Camera, CameraSetup, SILENT_AFTER_S
+from infinipot_ros.node.cv_bridge_check import image_reader, right_encodings
+from infinipot_ros.node.diagnostics import silence
+from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.guarding import Throttle
+from infinipot_ros.node.images import ImageRules
+from infinipot_ros.node.parameter_table import image_topic
+from infinipot_ros.node.parameters import Parameters
+from infinipot_ros.node.pose_source import PoseSource
+from infinipot_ros.node.work import Frame
+from rclpy.node import Node
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory import Pose
+
+
+class Inputs:
+    """Open and close the subscriptions of a node together."""
+
+    def __init__(self, node: Node, engine: EngineThread, parameters: Parameters,
+                 on_jump: Callable[[str], None]) -> None:
+        """Open nothing yet; `on_jump` is told the camera whose stamps have jumped back."""
+        self.cameras: list[Camera] = []
+        self._node = node
+        self._engine = engine
+        self._parameters = parameters
+        self._on_jump = on_jump
+        self._poses: PoseSource | None = None
+        self._read = image_reader(())
+        self._warn = Throttle(node.get_logger(), 'warning', 30.0)
+
+    def prepare(self) -> None:
+        """Find out for which encodings cv_bridge can be used here."""
+        encodings = right_encodings()
+        self._read = image_reader(encodings)
+        if encodings:
+            self._node.get_logger().info(f"cv_bridge reads {', '.join(encodings)}")
+
+    def open(self) -> None:
+        """Subscribe to everything, or to nothing."""
+        values = self._parameters.values()
+        try:
+            if values['pose_topic']:
+                self._poses = PoseSource(self._node, values['pose_topic'])
+            for name in values['cameras']:
+                self.cameras.append(Camera(self._node, CameraSetup(
+                    name=name,
+                    topic=image_topic(name, values[f'{name}.topic'], values['cameras']),
+                    compressed=values[f'{name}.transport'] == 'compressed',
+                    fps=lambda: float(self._parameters['sample_fps']), rules=self._rules,
+                    read=self._read, pose_at=self._pose_at, offer=self._engine.offer,
+                    on_jump=self._on_jump)))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        for camera in self.cameras:
+            camera.close()
+        self.cameras = []
+        if self._poses is not None:
+            self._poses.close()
+            self._poses = None
+
+    def newest(self) -> list[Frame]:
+        """Return the newest frame of each camera that the memory has not seen."""
+        frames = [camera.newest() for camera in self.cameras]
+        return [frame for frame in frames if frame is not None]
+
+    def warn_of_silence(self) -> None:
+        """Say which cameras send nothing."""
+        for camera in self.cameras:
+            if camera.health.silent_s() > SILENT_AFTER_S:
+                self._warn(camera.setup.name, f"camera '{camera.setup.name}': {silence(camera)}")
+
+    def _rules(self) -> ImageRules:
+        return ImageRules(max_pixels=self._parameters['max_image_pixels'],
+                          depth_range_m=self._parameters['depth_range_m'])
+
+    def _pose_at(self, stamp_ns: int) -> Pose | None:
+        return None if self._poses is None else self._poses.history.at(stamp_ns)

@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+A managed node whose transitions may take long and may fail.
+
+rclpy runs the lifecycle services in the group of all others, loses the text of what a transition
+raises, and ends the executor on a transition that the state does not allow. Not so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from infinipot_ros.node.guarding import describe, guard_service, guarded
+from rclpy.callback_groups import (
+    CallbackGroup,
+    MutuallyExclusiveCallbackGroup,
+    ReentrantCallbackGroup,
+)
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.timer import Timer
+
+SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
+
+
+class ManagedNode(LifecycleNode):
+    """
+    Name the work of each transition; the rest is here.
+
+    `state` is the lifecycle state, `reason` why the last transition failed ('' if it did not).
+    """
+
+    def __init__(self, node_name: str, **options: Any) -> None:
+        """Create the node, unconfigured; options are those of rclpy.node.Node."""
+        super().__init__(node_name, **options)
+        self.state = 'unconfigured'
+        self.reason = ''
+        # reentrant, so that the state can be asked for while a model loads
+        group = ReentrantCallbackGroup()
+        for service in self.services:
+            if service.srv_type.__module__.startswith('lifecycle_msgs.'):
+                service.callback_group = group
+                group.add_entity(service)
+                guard_service(service, self.get_logger(), _not_possible)
+
+    def configure(self) -> None:
+        """Get everything that activating needs."""
+
+    def activate(self) -> None:
+        """Start."""
+
+    def deactivate(self) -> None:
+        """Stop, and keep what there is."""
+
+    def clean_up(self) -> None:
+        """Free what configuring got."""
+
+    def close(self) -> None:
+        """End, from whatever state."""
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Run the transition, for rclpy."""
+        return self._transition('configure', 'inactive', self.configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Run the transition, for rclpy."""
+        return self._transition('activate', 'active', self.activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Run the transition, for rclpy."""
+        return self._transition('deactivate', 'inactive', self.deactivate)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Run the transition, for rclpy."""
+        return self._transition('clean up', 'unconfigured', self.clean_up)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Run the transition, for rclpy."""
+        return self._transition('shut down', 'finalized', self.close)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Free everything, and be unconfigured again."""
+        return self._transition('recover', 'unconfigured', self.clean_up)
+
+    def steady_timer(self, period_s: float, callback: Callable[[], None],
+                     group: CallbackGroup) -> Timer:
+        """Create a timer that neither simulated time nor a clock set back stops."""
+        return self.create_timer(period_s, guarded(callback, self.get_logger()),
+                                 callback_group=group,
+                                 clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def start_by_itself(self) -> None:
+        """Configure and activate, as soon as the node is spun."""
+        timer: list[Timer] = []
+
+        def start() -> None:
+            timer[0].cancel()
+            if self.trigger_configure() == SUCCESS:
+                self.trigger_activate()
+
+        timer.append(self.steady_timer(0.001, start, MutuallyExclusiveCallbackGroup()))
+
+    def _transition(self, verb: str, goal: str,
+                    work: Callable[[], None]) -> TransitionCallbackReturn:
+        """Do the work of a transition; whatever it raises is the reason why it failed."""
+        try:
+            work()
+        except Exception as error:  # rclpy would lose the text
+            self.reason = f'could not {verb}: {describe(error)}'
+            self.get_logger().error(self.reason)
+            return FAILURE
+        self.state, self.reason = goal, ''
+        self.get_logger().info(f'now {goal}')
+        return SUCCESS
+
+
+def _not_possible(response: Any, text: str) -> None:
+    """Leave the response at its default: no success."""

@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The services ~/reset_memory, ~/save_memory and ~/load_memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from infinipot_ros.errors import CheckpointError, InfinipotError
+from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.guarding import guard_service
+from infinipot_ros.srv import MemoryFile
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+SUFFIX = '.infinipot'
+# a running question is waited for
+RESET_TIMEOUT_S, FILE_TIMEOUT_S = 10.0, 60.0
+
+
+class MemoryServices:
+    """Serve what is done to the memory as a whole."""
+
+    def __init__(self, node: Node, engine: EngineThread, checkpoints: Checkpoints,
+                 on_reset: Callable[[], None]) -> None:
+        """Create the services; `on_reset` is called when the memory has become another one."""
+        self._engine = engine
+        self._checkpoints = checkpoints
+        self._on_reset = on_reset
+        group = MutuallyExclusiveCallbackGroup()
+        for kind, name, callback in ((Trigger, '~/reset_memory', self._reset),
+                                     (MemoryFile, '~/save_memory', self._save),
+                                     (MemoryFile, '~/load_memory', self._load)):
+            service = node.create_service(kind, name, callback, callback_group=group)
+            guard_service(service, node.get_logger(), _refuse)
+
+    def _reset(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        def reset() -> int:
+            memory = self._engine.memory
+            if memory is None:
+                raise InfinipotError('there is no memory yet; configure the node first')
+            seen = memory.status().frames_seen
+            memory.reset()
+            return seen
+
+        self._engine.drop_frames('memory reset')
+        seen = self._engine.call(reset, RESET_TIMEOUT_S)
+        self._on_reset()
+        response.success, response.message = True, f'{seen} frames are forgotten'
+        return response
+
+    def _save(self, request: MemoryFile.Request,
+              response: MemoryFile.Response) -> MemoryFile.Response:
+        path = self._checkpoints.path(request.path)
+        self._engine.call(lambda: self._checkpoints.save(path), FILE_TIMEOUT_S)
+        return self._done(response, path, 'the memory is saved')
+
+    def _load(self, request: MemoryFile.Request,
+              response: MemoryFile.Response) -> MemoryFile.Response:
+        path = self._checkpoints.path(request.path)
+        self._engine.call(lambda: self._checkpoints.load(path), FILE_TIMEOUT_S)
+        self._on_reset()
+        return self._done(response, path, 'the memory is loaded')
+
+    @staticmethod
+    def _done(response: MemoryFile.Response, path: Path, text: str) -> MemoryFile.Response:
+        response.success, response.message = True, text
+        response.path, response.bytes = str(path), path.stat().st_size
+        return response
+
+
+class Checkpoints:
+    """Files of the memory, inside one directory. Save and load run in the engine thread."""
+
+    def __init__(self, engine: EngineThread, directory: Callable[[], str], own_name: str) -> None:
+        """Take note where files may be; `own_name` is that of the node's own checkpoint."""
+        self._engine = engine
+        self._directory = directory
+        self._own_name = own_name
+
+    def path(self, name: str = '') -> Path:
+        """
+        Return the path of a file name.
+
+        :raises CheckpointError: there is no directory, or the name leads out of it.
+        """
+        directory = self._directory()
+        if not directory:
+            raise CheckpointError('the parameter checkpoint.directory is empty; set it to the '
+                                  'folder that memories may be saved to')
+        root = Path(directory).expanduser().resolve()
+        path = (root / (name or self._own_name + SUFFIX)).resolve()
+        if root not in path.parents or '\0' in name:
+            raise CheckpointError(f"'{name[:200]}' leads out of checkpoint.directory ({root}); "
+                                  'give a file name inside it')
+        return path
+
+    def save(self, path: Path) -> None:
+        """Save the memory."""
+        memory = self._engine.memory
+        if memory is None:
+            raise CheckpointError('there is no memory yet; configure the node first')
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f'{path.parent} cannot be made: {error.strerror}; set '
+                                  'checkpoint.directory to a folder that can be written'
+                                  ) from error
+        memory.save(path)
+
+    def load(self, path: Path) -> None:
+        """Put a saved memory in the place of this one, which stays if anything is wrong."""
+        memory = self._engine.memory
+        if memory is None:
+            raise CheckpointError('there is no memory yet; configure the node first')
+        if not path.is_file():
+            raise CheckpointError(f'{path} does not exist; ~/save_memory makes such a file')
+        self._engine.replace_memory(type(memory).load(path, memory.model, memory.config))
+
+
+def _refuse(response: Any, text: str) -> None:
+    response.success, response.message = False, text
+
+

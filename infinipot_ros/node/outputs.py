@@ -1,0 +1,167 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the node publishes about its memory: status, descriptions, pictures and a map."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import TYPE_CHECKING
+
+import cv2
+from infinipot_ros.msg import MemoryStatus as MemoryStatusMessage
+from infinipot_ros.msg import SceneDescription
+from infinipot_ros.node.compressed_images import rgb_to_jpeg
+from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.images import Rgb
+from infinipot_ros.node.messages import (
+    description_message,
+    jpeg_message,
+    map_message,
+    status_message,
+)
+from infinipot_ros.node.overlays import sheet, Tile
+from infinipot_ros.node.sampling import SECOND_NS
+from infinipot_ros.node.work import Frame
+import numpy as np
+from PIL import Image as Pillow
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import CompressedImage, PointCloud2
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory import Answer, Evidence, FrameReceipt, VideoMemory
+    from infinipot_ros.memory.records import KeptFrame
+
+# pictures for the sheets, beside the memory's own thumbnails: at most about 1 MB
+MOST_PICTURES, PICTURE_PX = 64, 224
+SHEET_TILES = 12
+SHEET_PERIOD_S = 1.0
+
+
+class Outputs:
+    """
+    Publish; whatever needs the memory itself runs in the engine thread, by the on_ methods.
+
+    Sheets and the map are only made while someone subscribes.
+    """
+
+    def __init__(self, node: Node, engine: EngineThread) -> None:
+        """Create the publishers."""
+        self._node = node
+        self._engine = engine
+        self._pictures: dict[int, bytes] = {}
+        self._sheet_at = 0.0
+        self._newest: Frame | None = None
+        self._novelty = 0.0
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL,
+                             reliability=ReliabilityPolicy.RELIABLE)
+        self._status = node.create_publisher(MemoryStatusMessage, '~/memory_status', latched)
+        self._description = node.create_publisher(SceneDescription, 'scene_description', 10)
+        self._retained = node.create_publisher(CompressedImage, '~/retained', latched)
+        self._evidence = node.create_publisher(CompressedImage, '~/evidence/image/compressed',
+                                               latched)
+        self._map = node.create_publisher(PointCloud2, '~/memory_map', latched)
+
+    def forget(self) -> None:
+        """Forget the pictures of a memory that is gone."""
+        self._pictures.clear()
+        self._newest = None
+
+    def publish_status(self) -> None:
+        """Publish the state of the memory, if there is one."""
+        status = self._engine.status
+        if status is not None:
+            self._status.publish(status_message(status, self._now_ns()))
+
+    def on_frame(self, frame: Frame, receipt: FrameReceipt) -> None:
+        """Take note of a frame that the memory has taken in; publish the sheet and the map."""
+        self._newest, self._novelty = frame, receipt.novelty
+        self._pictures[receipt.frame_id] = rgb_to_jpeg(_small(frame.rgb), 80)
+        memory = self._engine.memory
+        now = time.monotonic()
+        if memory is None:
+            return
+        if len(self._pictures) > MOST_PICTURES:
+            self._forget_some(memory.frames())
+        if now - self._sheet_at < SHEET_PERIOD_S:
+            return
+        self._sheet_at = now
+        if self._retained.get_subscription_count():
+            self._publish_retained(memory, frame)
+        if self._map.get_subscription_count():
+            cloud = map_message(memory.frames(), self._now_ns())
+            if cloud is not None:
+                self._map.publish(cloud)
+
+    def on_answer(self, answer: Answer) -> None:
+        """Publish the frames that an answer rests on."""
+        memory = self._engine.memory
+        if memory is None or not answer.evidence or not self._evidence.get_subscription_count():
+            return
+        total = sum(evidence.relevance for evidence in answer.evidence)
+        tiles = [Tile(self._picture(evidence), memory.retained(evidence.frame),
+                      f'{evidence.camera}  {self._ago(evidence.stamp_ns)}  '
+                      f'{100 * evidence.relevance:.1f} %',
+                      evidence.relevance / total if total else 0.0)
+                 for evidence in answer.evidence[:SHEET_TILES]]
+        best = answer.evidence[0]
+        self._evidence.publish(jpeg_message(sheet(f'> {answer.text}', tiles), best.stamp_ns,
+                                            best.frame_id))
+
+    def on_description(self, answer: Answer, cameras: tuple[str, ...]) -> None:
+        """Publish what is seen now."""
+        if answer.status.name == 'ANSWERED':
+            frame_id = self._newest.frame_id if self._newest is not None else ''
+            self._description.publish(
+                description_message(answer, frame_id, cameras, self._novelty))
+
+    def _publish_retained(self, memory: VideoMemory, newest: Frame) -> None:
+        """Show the frames with the most kept tokens, oldest first, and the newest of all."""
+        status = memory.status()
+        shown = [frame for frame in memory.frames() if frame.frame in self._pictures]
+        best = sorted(shown[:-1], key=lambda frame: -frame.kept_tokens)[:SHEET_TILES - 1]
+        frames = sorted(best, key=lambda frame: frame.frame) + shown[-1:]
+        tiles = [Tile(_unpack(self._pictures[frame.frame]), memory.retained(frame.frame),
+                      f'{frame.camera}  {self._ago(frame.stamp_ns)}',
+                      frame.kept_tokens / status.tokens_per_frame) for frame in frames]
+        title = (f'kept: {status.frames_kept} of {status.frames_seen} frames, '
+                 f'{status.held_tokens} tokens, {status.held_bytes / 2**20:.2f} of '
+                 f'{status.budget_bytes / 2**20:.2f} MiB')
+        self._retained.publish(jpeg_message(sheet(title, tiles), newest.stamp_ns,
+                                            newest.frame_id))
+
+    def _forget_some(self, kept: list[KeptFrame]) -> None:
+        """Keep the pictures of the frames with the most tokens, and of the newest."""
+        worth = {frame.frame: frame.kept_tokens for frame in kept}
+        ranked = sorted(self._pictures, key=lambda frame: (worth.get(frame, -1.0), frame))
+        for frame in ranked[:len(ranked) - MOST_PICTURES * 3 // 4]:
+            del self._pictures[frame]
+
+    def _picture(self, evidence: Evidence) -> Rgb:
+        packed = self._pictures.get(evidence.frame)
+        if packed is not None:
+            return _unpack(packed)
+        if evidence.thumbnail is not None:
+            return evidence.thumbnail
+        return np.full((PICTURE_PX, PICTURE_PX, 3), 90, np.uint8)
+
+    def _ago(self, stamp_ns: int) -> str:
+        newest_ns = self._newest.stamp_ns if self._newest is not None else stamp_ns
+        ago_s = (newest_ns - stamp_ns) / SECOND_NS
+        return 'now' if abs(ago_s) < 0.05 else f'{ago_s:.1f} s ago'
+
+    def _now_ns(self) -> int:
+        return int(self._node.get_clock().now().nanoseconds)
+
+
+def _small(rgb: Rgb) -> Rgb:
+    scale = PICTURE_PX / max(rgb.shape[:2])
+    if scale >= 1:
+        return rgb
+    size = (max(1, round(rgb.shape[1] * scale)), max(1, round(rgb.shape[0] * scale)))
+    return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def _unpack(jpeg: bytes) -> Rgb:
+    return np.asarray(Pillow.open(io.BytesIO(jpeg)).convert('RGB'), np.uint8)

@@ -1,0 +1,264 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+The managed node `infinipot`: cameras in, answers out.
+
+configure loads the model and allocates the memory, activate starts cameras, questions and
+descriptions, deactivate stops them and keeps the memory, cleanup frees it. A transition that
+fails says why in the log, in /diagnostics and in every answer, and can be tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import sys
+import time
+from typing import Any, TYPE_CHECKING
+
+from diagnostic_msgs.msg import DiagnosticArray
+from infinipot_ros.errors import CheckpointError, ConfigError, InfinipotError
+from infinipot_ros.node.diagnostics import Condition, diagnose
+from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.guarding import describe, Throttle
+from infinipot_ros.node.inputs import Inputs
+from infinipot_ros.node.managed_node import ManagedNode
+from infinipot_ros.node.memory_factory import acquire_model, check_budget, make_memory
+from infinipot_ros.node.memory_services import Checkpoints, MemoryServices
+from infinipot_ros.node.model_pool import Lease
+from infinipot_ros.node.outputs import Outputs
+from infinipot_ros.node.parameters import Parameters
+from infinipot_ros.node.question_service import QuestionService
+from infinipot_ros.node.work import Frame, Hooks
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory import Answer, FrameReceipt
+
+LOAD_TIMEOUT_S = 3600.0
+SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.5, 1.0
+# a scene that changes all the time is described no more often than this
+NOVELTY_GAP_S = 2.0
+
+
+class VideoMemoryNode(ManagedNode):
+    """Keep the visual memory of one robot."""
+
+    def __init__(self, node_name: str = 'infinipot', **options: Any) -> None:
+        """Create the node, unconfigured; options are those of rclpy.node.Node."""
+        super().__init__(node_name, **options)
+        logger = self.get_logger()
+        self._report = Throttle(logger, 'error')
+        self._last_error, self._last_error_at = '', 0.0
+        self._lease: Lease | None = None
+        self._restore_refused = ''
+        self._described = self._saved = time.monotonic()
+        self.engine = EngineThread(
+            Hooks(newest=lambda: self.inputs.newest(), on_frame=self._on_frame,
+                  on_answer=lambda question, answer: self.outputs.on_answer(answer),
+                  on_description=self._on_description, on_error=self._on_engine_error),
+            name=f'{node_name} engine')
+        self.parameters = Parameters(self, self._apply, self._refusal)
+        for name in self.parameters.unknown_overrides():
+            logger.warning(f"there is no parameter '{name}'; it is ignored. "
+                           'docs/parameters.md lists all')
+        self._apply(self.parameters.values())
+        self.inputs = Inputs(self, self.engine, self.parameters, self._on_jump)
+        self.outputs = Outputs(self, self.engine)
+        self.checkpoints = Checkpoints(
+            self.engine, lambda: str(self.parameters['checkpoint.directory']),
+            self.get_fully_qualified_name().strip('/').replace('/', '.'))
+        self.questions = QuestionService(self, self.engine, self.parameters, self._not_active)
+        MemoryServices(self, self.engine, self.checkpoints, self._forget)
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        group = MutuallyExclusiveCallbackGroup()
+        self.steady_timer(1.0, self._every_second, group)
+        self.steady_timer(0.1, self._describe_in_time, group)
+        self.engine.start()
+        if self.parameters['autostart']:
+            self.start_by_itself()
+
+    # Transitions
+
+    def configure(self) -> None:
+        """Load the model and allocate the memory."""
+        problem = self.parameters.problem()
+        if problem:
+            raise ConfigError(problem)
+        self.parameters.declare_cameras()
+        self.inputs.prepare()
+        self.engine.call(self._load, LOAD_TIMEOUT_S)
+        self.parameters.fix(True)
+        status = self.engine.status
+        if status is not None:
+            self.get_logger().info(
+                f'{status.model}, policy {status.policy}: {status.budget_bytes / 2**20:.2f} MiB '
+                f'hold {status.capacity_tokens} tokens, {status.tokens_per_frame} a frame')
+
+    def activate(self) -> None:
+        """Start cameras, questions and descriptions."""
+        self.inputs.open()
+        self._described = self._saved = time.monotonic()
+
+    def deactivate(self) -> None:
+        """Stop them, and keep the memory."""
+        self.state = 'inactive'
+        self.inputs.close()
+        self.engine.cancel_questions('the node has been deactivated')
+        self.engine.drop_frames('deactivated')
+
+    def clean_up(self) -> None:
+        """Save the memory if that is wanted, and free it and the model."""
+        self.deactivate()
+        self._save_own()
+        self.engine.call(lambda: self.engine.set_memory(None), LOAD_TIMEOUT_S)
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+        self.parameters.fix(False)
+        self._forget()
+
+    def close(self) -> None:
+        """Save the memory if that is wanted and end the engine, within seconds."""
+        if self.state == 'finalized':
+            return
+        self.inputs.close()
+        self.engine.cancel_questions('the node is shutting down')
+        self._save_own()
+        self.state = 'finalized'
+        if self.engine.stop(STOP_TIMEOUT_S) and self._lease is not None:
+            self._lease.release()
+
+    def destroy_node(self) -> None:
+        """Close, then destroy."""
+        self.close()
+        super().destroy_node()
+
+    def _load(self) -> None:
+        """Load model and memory, in the engine thread."""
+        values = self.parameters.values()
+        lease = acquire_model(values)
+        try:
+            self.engine.set_memory(make_memory(lease.model, values), lease.lock)
+        except BaseException:
+            lease.release()
+            raise
+        self._lease = lease
+        self._restore_refused = ''
+        path = self.checkpoints.path() if values['checkpoint.restore'] else None
+        if path is None or not path.exists():
+            return
+        try:
+            self.checkpoints.load(path)
+            self.get_logger().info(f'goes on with the memory in {path}')
+        except CheckpointError as error:
+            self._restore_refused = describe(error)
+            self.get_logger().error(
+                f'begins with an empty memory: {self._restore_refused}. The file stays as it is '
+                'and is not written over; move it away, or call ~/save_memory')
+
+    def _save_own(self) -> None:
+        """Save the node's own checkpoint, if it is to be restored next time."""
+        if not self.parameters['checkpoint.restore'] or self._restore_refused or \
+                self.engine.memory is None:
+            return
+        try:
+            path = self.checkpoints.path()
+            self.engine.call(lambda: self.checkpoints.save(path), SAVE_TIMEOUT_S)
+        except InfinipotError as error:
+            self.get_logger().error(f'the memory is not saved: {describe(error)}')
+
+    # What others ask
+
+    def _not_active(self) -> str:
+        if self.state == 'active':
+            return ''
+        if self.reason:
+            return f'the node is {self.state}; it {self.reason}'
+        return (f'the node is {self.state}; activate it (ros2 lifecycle set '
+                f'{self.get_fully_qualified_name()} activate)')
+
+    def _apply(self, changed: Mapping[str, Any]) -> None:
+        """Put changed parameters into effect; the fixed ones are read when configuring."""
+        engine = self.engine
+        engine.max_questions = changed.get('qa.queue', engine.max_questions)
+        engine.max_frames = changed.get('frame_queue', engine.max_frames)
+        engine.describe_prompt = changed.get('describe.prompt', engine.describe_prompt)
+        if 'budget_mib' in changed and engine.memory is not None:
+            engine.post(lambda: engine.memory.set_budget(changed['budget_mib']))
+
+    def _refusal(self, changed: Mapping[str, Any]) -> str:
+        """Say why values that are allowed in general are not allowed now."""
+        memory = self.engine.memory
+        if 'budget_mib' not in changed or memory is None:
+            return ''
+        try:
+            check_budget(memory, changed['budget_mib'])
+        except InfinipotError as error:
+            return f'{describe(error)}; to have more, clean up and configure again'
+        return ''
+
+    # What happens
+
+    def _on_frame(self, frame: Frame, receipt: FrameReceipt) -> None:
+        self.outputs.on_frame(frame, receipt)
+        threshold = self.parameters['describe.novelty']
+        if 0 < threshold <= receipt.novelty and \
+                time.monotonic() - self._described > NOVELTY_GAP_S:
+            self._describe()
+
+    def _describe_in_time(self) -> None:
+        period_s = self.parameters['describe.period_s']
+        if self.state == 'active' and 0 < period_s <= time.monotonic() - self._described:
+            self._describe()
+
+    def _describe(self) -> None:
+        self._described = time.monotonic()
+        self.engine.describe()
+
+    def _on_description(self, answer: Answer) -> None:
+        self._described = time.monotonic()
+        self.outputs.on_description(answer, self.parameters['cameras'])
+
+    def _on_jump(self, camera: str) -> None:
+        if self.parameters['on_time_jump'] == 'clear':
+            self.engine.post(self._clear_after_jump)
+
+    def _clear_after_jump(self) -> None:
+        if self.engine.memory is not None:
+            self.engine.memory.reset()
+        self._forget()
+
+    def _on_engine_error(self, what: str, error: Exception) -> None:
+        self._last_error, self._last_error_at = f'{what}: {describe(error)}', time.monotonic()
+        self._report(what, self._last_error)
+
+    def _forget(self) -> None:
+        """Forget what belonged to a memory that is gone."""
+        self.outputs.forget()
+        self.questions.forget()
+
+    def _every_second(self) -> None:
+        self.outputs.publish_status()
+        condition = Condition(
+            name=self.get_fully_qualified_name().strip('/'), state=self.state,
+            model=self.parameters['model'], reason=self.reason or self._restore_refused,
+            last_error=(self._last_error, time.monotonic() - self._last_error_at))
+        self._diagnostics.publish(diagnose(self.get_clock().now().nanoseconds, condition,
+                                           self.engine, self.inputs.cameras))
+        self.inputs.warn_of_silence()
+        period_s = self.parameters['checkpoint.period_s']
+        if self.state == 'active' and 0 < period_s <= time.monotonic() - self._saved:
+            self._saved = time.monotonic()
+            path = self.checkpoints.path()
+            if not self._restore_refused:
+                self.engine.post(lambda: self.checkpoints.save(path))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the node until it is told to stop; returns the exit status."""
+    from infinipot_ros.node.composition import run
+    return run(arguments)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Camera topics as robots have them: any QoS, any encoding, broken images, jumps of time."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
+
+from conftest import Client, DRIVE, drive_past, image, SECOND_NS, until, until_seen, World  # noqa: E402
+from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped  # noqa: E402
+from infinipot_ros.node.compressed_images import compressed_to_rgb, rgb_to_jpeg  # noqa: E402
+from infinipot_ros.srv import VideoQA  # noqa: E402
+from nav_msgs.msg import Odometry  # noqa: E402
+from PIL import Image as Pillow  # noqa: E402
+from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: E402
+from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+
+START_NS = 1_700_000_000 * SECOND_NS
+SENSOR_DATA = {'qos_overrides./image.subscription.reliability': 'best_effort',
+               'qos_overrides./image.subscription.depth': 5}
+BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+PICTURE = DRIVE.frame(0).rgb
+
+
+def robot(world: World, **parameters: Any) -> tuple[Any, Client]:
+    """Start a node and a client, and wait until it is active."""
+    node = world.memory_nodes(parameters)[0]
+    client = world.client()
+    until(lambda: node.state == 'active', f'active, not {node.reason}')
+    return node, client
+
+
+@pytest.mark.parametrize('qos', [BEST_EFFORT, QoSProfile(depth=50)],
+                         ids=['best effort', 'reliable'])
+def test_publishers_of_both_reliabilities_are_heard(world: World, qos: QoSProfile) -> None:
+    node, client = robot(world, **SENSOR_DATA)
+    drive_past(client.camera(qos=qos), range(20), START_NS, pause_s=0.03)
+    until_seen(node, 5)
+
+
+def test_an_incompatible_publisher_is_named_with_the_remedy(world: World) -> None:
+    _, client = robot(world)
+    publisher = client.node.create_publisher(image(PICTURE, 0).__class__, 'image', BEST_EFFORT)
+    entry = until(lambda: (task := client.task(': camera camera')) and task.level == b'\x02'
+                  and 'incompatible' in task.message and task, 'diagnostics name the QoS')
+    assert 'RELIABILITY' in entry.message
+    publisher.publish(image(PICTURE, START_NS))
+    assert client.ask('what ?').status == VideoQA.Response.EMPTY_MEMORY
+
+
+def test_bad_images_cost_themselves_only_and_are_counted(world: World) -> None:
+    node, client = robot(world)
+    camera = client.camera()
+    good = image(PICTURE, START_NS)
+    bad: list[Any] = []
+    for change in ({'encoding': 'foo'}, {'encoding': ''}, {'encoding': 'h264' * 1000},
+                   {'data': bytes(10)}, {'data': b''}, {'data': good.data.tobytes() + b'x'},
+                   {'width': 0}, {'height': 70000, 'width': 70000}, {'step': 2**32 - 1},
+                   {'step': 0}, {'encoding': '16UC1'}, {'encoding': '32FC1'}):
+        message = image(PICTURE, START_NS + (len(bad) + 1) * SECOND_NS)
+        for name, value in change.items():
+            setattr(message, name, value)
+        bad.append(message)
+    for message in (good, *bad):
+        camera.publish(message)
+        time.sleep(0.005)
+    camera.publish(image(PICTURE, START_NS + 100 * SECOND_NS))
+    status = until_seen(node, 2)
+    assert status.frames_seen == 2
+    health = node.inputs.cameras[0].health
+    assert health.dropped == {'bad image': len(bad)}
+    entry = until(lambda: (t := client.task(': camera camera')) and t.level == b'\x01' and t,
+                  'diagnostics warn')
+    assert f'{len(bad)} images could not be read' in entry.message
+    assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+
+
+def test_size_and_encoding_may_change_in_mid_stream(world: World) -> None:
+    node, client = robot(world)
+    camera = client.camera()
+    frames = [np.asarray(Pillow.fromarray(PICTURE).resize(size)) for size in (
+        (16, 16), (112, 112), (337, 1023), (640, 480), (1920, 1080))]
+    stamp_ns = START_NS
+    for rgb in frames:
+        for encoding, pixels in (('rgb8', rgb), ('bgr8', rgb[..., ::-1]), ('mono8', rgb[..., :1]),
+                                 ('8UC3', rgb[..., ::-1])):
+            stamp_ns += SECOND_NS
+            camera.publish(image(pixels, stamp_ns, encoding))
+            time.sleep(0.02)
+    until_seen(node, 18)
+    assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+
+
+def test_compressed_images_and_what_only_calls_itself_so(world: World) -> None:
+    node, client = robot(world, **{'camera.transport': 'compressed',
+                                   'camera.topic': '/front/image'})
+    camera = client.camera('/front/image/compressed', kind=CompressedImage)
+    jpeg = rgb_to_jpeg(PICTURE)
+    stream = io.BytesIO()
+    Pillow.fromarray(PICTURE).save(stream, 'PNG')
+    for count, (label, data) in enumerate((
+            ('jpeg', jpeg), ('jpeg', jpeg[:len(jpeg) // 2]), ('jpeg', b''), ('jpeg', bytes(5000)),
+            ('rgb8; png compressed ', stream.getvalue()), ('h264', b'\0\0\0\1' + bytes(100)),
+            ('16UC1; compressedDepth png', bytes(12) + stream.getvalue()), ('jpeg', jpeg))):
+        message = CompressedImage(format=label, data=data)
+        message.header = image(PICTURE, START_NS + count * SECOND_NS).header
+        camera.publish(message)
+        time.sleep(0.01)
+    until_seen(node, 3)
+    until(lambda: node.inputs.cameras[0].health.dropped['bad image'] == 5, 'five are refused')
+    assert node.engine.status.frames_seen == 3
+
+
+def test_a_burst_while_the_model_is_busy_keeps_the_newest_and_counts_the_rest(
+        world: World) -> None:
+    node, client = robot(world, frame_queue=4, sample_fps=60.0)
+    camera = client.camera()
+    release = threading.Event()
+    node.engine.post(lambda: release.wait(10.0))
+    newest_ns = drive_past(camera, range(100), START_NS, fps=20.0, pause_s=0.004)
+    health = node.inputs.cameras[0].health
+    until(lambda: health.received == 100, 'images arrive')
+    taken = until(lambda: health.taken >= 95 and health.taken, 'they are due')
+    assert node.engine.waiting() == (0, 4)
+    release.set()
+    status = until_seen(node, 4)
+    assert status.frames_seen == 4
+    assert node.engine.dropped['model busy'] == taken - 4
+    assert status.newest_stamp_ns == newest_ns
+    until(lambda: 'frames dropped, model busy' in str(client.task(': memory')),
+          'diagnostics count the drops')
+
+
+@pytest.mark.parametrize('what', ['continue', 'clear'])
+def test_a_bag_that_loops(world: World, what: str) -> None:
+    node, client = robot(world, on_time_jump=what)
+    camera = client.camera()
+    drive_past(camera, range(20), START_NS, pause_s=0.01)
+    until_seen(node, 20)
+    drive_past(camera, range(10), START_NS - 500 * SECOND_NS, pause_s=0.01)
+    expected = 30 if what == 'continue' else 10
+    until(lambda: node.engine.status.frames_seen == expected, f'{expected} frames')
+    if what == 'continue':
+        assert node.engine.status.stamps_gone_back == 1
+
+
+def test_stamps_that_are_zero_or_in_the_future_are_replaced(world: World) -> None:
+    node, client = robot(world)
+    camera = client.camera()
+    for stamp_ns in (0, 0, time.time_ns() + 10**6 * SECOND_NS):
+        camera.publish(image(PICTURE, stamp_ns))
+        time.sleep(0.2)
+    until_seen(node, 3)
+    assert abs(node.engine.status.newest_stamp_ns - time.time_ns()) < 10 * SECOND_NS
+
+
+def test_simulated_time_that_never_begins_does_not_hold_anything_up(world: World) -> None:
+    node, client = robot(world, use_sim_time=True)
+    drive_past(client.camera(), range(5), 50 * SECOND_NS, pause_s=0.01)
+    until_seen(node, 5)
+    assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+
+
+def test_a_camera_that_is_silent_is_named_and_the_other_one_goes_on(world: World) -> None:
+    node, client = robot(world, cameras=['front', 'rear'], budget_mib=4.0)
+    drive_past(client.camera('front/image'), range(10), START_NS, pause_s=0.01)
+    until_seen(node, 10)
+    node.inputs.cameras[1].health.started -= 6.0
+    entry = until(lambda: (t := client.task('camera rear')) and t.level == b'\x02' and t, 'silent')
+    assert 'no one publishes on /rear/image' in entry.message
+    assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+    rear = client.ask('what do you see now ?', cameras=['rear'])
+    assert rear.status == VideoQA.Response.EMPTY_MEMORY and 'rear' in rear.message
+
+
+def _odometry(x: float) -> Any:
+    message = Odometry()
+    message.pose.pose.position.x = x
+    message.pose.pose.orientation.w = 1.0
+    return message
+
+
+def _pose(x: float) -> Any:
+    message = PoseStamped()
+    message.pose.position.x = x
+    message.pose.orientation.w = 1.0
+    return message
+
+
+def _with_covariance(x: float) -> Any:
+    message = PoseWithCovarianceStamped()
+    message.pose.pose = _pose(x).pose
+    return message
+
+
+@pytest.mark.parametrize('make', [_odometry, _pose, _with_covariance])
+def test_frames_carry_the_pose_at_their_stamp(world: World, make: Any) -> None:
+    node, client = robot(world, pose_topic='odom')
+    clouds: list[PointCloud2] = []
+    client.node.create_subscription(PointCloud2, 'infinipot/memory_map', clouds.append, 1)
+    poses = client.node.create_publisher(type(make(0.0)), 'odom', 50)
+    until(poses.get_subscription_count, 'someone listens to odom')
+    camera = client.camera()
+    for count in range(21):
+        message = make(count / 10)
+        message.header = image(PICTURE, START_NS + count * SECOND_NS // 10).header
+        message.header.frame_id = 'map'
+        poses.publish(message)
+    until(lambda: node.inputs._poses.received == 21, 'poses arrive')
+    drive_past(camera, range(20), START_NS, pause_s=0.005)
+    until_seen(node, 20)
+    response = client.ask('what do you see now ?')
+    assert response.evidence and all(evidence.has_pose for evidence in response.evidence)
+    for evidence in response.evidence:
+        stamp = evidence.header.stamp
+        age_s = stamp.sec + stamp.nanosec / SECOND_NS - START_NS / SECOND_NS
+        assert evidence.pose.header.frame_id == 'map'
+        assert evidence.pose.pose.position.x == pytest.approx(age_s, abs=0.01)
+    until(lambda: node.outputs._map.get_subscription_count(), 'the map has a subscriber')
+    node.outputs._sheet_at = 0.0
+    drive_past(camera, [20], START_NS + 2 * SECOND_NS)
+    kept = until_seen(node, 21).frames_kept
+    until(lambda: clouds and clouds[-1].width == kept, 'a map of all kept frames')
+    cloud = clouds[-1]
+    assert cloud.header.frame_id == 'map'
+    points = np.frombuffer(bytes(cloud.data), '<f4').reshape(-1, 4)
+    assert points[:, 0].max() == pytest.approx(2.0, abs=0.01) and (points[:, 3] > 0).all()
+
+
+def test_a_pose_topic_of_another_type_is_no_pose_and_no_crash(world: World) -> None:
+    node, client = robot(world, pose_topic='odom')
+    client.node.create_publisher(String, 'odom', 1)
+    drive_past(client.camera(), range(5), START_NS, pause_s=0.01)
+    until_seen(node, 5)
+    assert not client.ask('what do you see now ?').evidence[0].has_pose
+    assert node.state == 'active'
+
+
+def test_the_pictures_show_what_is_kept_and_what_an_answer_rests_on(world: World) -> None:
+    node, client = robot(world)
+    sheets: dict[str, list[CompressedImage]] = {'retained': [], 'evidence/image/compressed': []}
+    for name, heard in sheets.items():
+        client.node.create_subscription(CompressedImage, f'infinipot/{name}', heard.append, 1)
+    until(lambda: node.outputs._retained.get_subscription_count()
+          and node.outputs._evidence.get_subscription_count(), 'subscribers')
+    camera = client.camera()
+    drive_past(camera, range(60), START_NS, pause_s=0.005)
+    until_seen(node, 60)
+    node.outputs._sheet_at = 0.0
+    sheets['retained'].clear()
+    drive_past(camera, [60], START_NS + 6 * SECOND_NS)
+    assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+    for name, heard in sheets.items():
+        picture = compressed_to_rgb(until(lambda heard=heard: heard, name)[-1])
+        assert picture.shape[0] > 200 and picture.shape[1] > 400
+        assert picture.std() > 20

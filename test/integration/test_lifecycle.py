@@ -1,0 +1,277 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The managed node: up and down, transitions that fail and are tried again, parameters."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+import shutil
+import threading
+import time
+from typing import Any
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
+
+from conftest import Client, drive_past, SECOND_NS, until, until_seen, World  # noqa: E402
+from infinipot_ros.models.loading import demo_folder  # noqa: E402
+from infinipot_ros.node.model_pool import MODELS  # noqa: E402
+from infinipot_ros.srv import VideoQA  # noqa: E402
+
+R = VideoQA.Response
+START_NS = 1_700_000_000 * SECOND_NS
+
+
+def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
+    """Start a node and a client, and wait for a state."""
+    node = world.memory_nodes(parameters)[0]
+    client = world.client()
+    until(lambda: node.state == state and (state != 'unconfigured' or node.reason
+                                           or not parameters.get('autostart', True)), state)
+    return node, client
+
+
+def test_up_and_down_again_and_again(world: World) -> None:
+    node, client = robot(world, 'unconfigured', autostart=False)
+    assert client.ask('now ?').status == R.NOT_ACTIVE
+    subscriptions = len(list(node.subscriptions))
+    threads = 0
+    for _ in range(10):
+        assert client.change('configure') and client.change('activate')
+        assert client.state() == 'active'
+        drive_past(client.camera(), range(3), START_NS, pause_s=0.002)
+        until(lambda: node.engine.status.frames_seen >= 3, 'frames')
+        assert client.ask('what do you see now ?').status == R.ANSWERED
+        assert client.change('deactivate')
+        response = client.ask('what do you see now ?')
+        assert response.status == R.NOT_ACTIVE and 'inactive' in response.message
+        assert response.frames_seen >= 3
+        assert client.change('cleanup')
+        assert client.state() == 'unconfigured'
+        assert node.engine.memory is None and not MODELS._entries
+        assert len(list(node.subscriptions)) == subscriptions
+        # a pool of the executor grows until it has all its threads
+        own = [t for t in threading.enumerate() if not t.name.startswith('ThreadPool')]
+        threads = threads or len(own)
+        assert len(own) == threads
+
+
+def test_a_deactivated_memory_goes_on_where_it_was(world: World) -> None:
+    node, client = robot(world, 'active')
+    drive_past(client.camera(), range(10), START_NS, pause_s=0.005)
+    until_seen(node, 10)
+    assert client.change('deactivate') and client.change('activate')
+    assert client.ask('what do you see now ?').frames_seen == 10
+
+
+def test_transitions_that_the_state_does_not_allow_are_refused(world: World) -> None:
+    _, client = robot(world, 'unconfigured', autostart=False)
+    for transition in ('activate', 'deactivate', 'cleanup'):
+        assert not client.change(transition)
+    assert client.change('configure')
+    assert not client.change('configure')
+    assert not client.change('deactivate')
+    assert client.state() == 'inactive'
+
+
+def test_a_missing_model_folder_is_named_and_the_second_try_succeeds(
+        world: World, tmp_path: Path) -> None:
+    folder = tmp_path / 'my_model'
+    node, client = robot(world, 'unconfigured', model=str(folder))
+    assert str(folder) in node.reason
+    response = client.ask('what do you see now ?')
+    assert response.status == R.NOT_ACTIVE and str(folder) in response.message
+    until(lambda: (t := client.task(': model')) and str(folder) in t.message, 'diagnostics')
+    assert not client.change('configure')
+    shutil.copytree(demo_folder(), folder)
+    (folder / 'tokenizer.json').unlink()
+    assert not client.change('configure') and 'tokenizer' in node.reason
+    assert client.set(model='demo') == ''
+    assert client.change('configure') and client.change('activate')
+    assert client.ask('what do you see now ?').status == R.EMPTY_MEMORY
+    assert client.node.count_publishers('infinipot/memory_status') == 1
+    assert client.node.count_publishers('/diagnostics') == 1
+
+
+@pytest.mark.parametrize(('parameters', 'words'), [
+    ({'budget_mib': 0.05}, 'the least that works'),
+    ({'policy': 'no_such_policy'}, 'infinipot_v'),
+    ({'device': 'cuda:7'}, "'cpu'"),
+    ({'alpha': 2.0}, 'alpha is 2.0; it has to be a number from 0 to 1'),
+    ({'sample_fps': 'fast'}, 'sample_fps'),
+    ({'cameras': ['a', 'a']}, 'cameras'),
+    ({'recent_ratio': 0.5, 'keep_ratio': 0.3}, 'recent frames'),
+    ({'checkpoint.restore': True}, 'checkpoint.directory'),
+])
+def test_what_cannot_work_is_refused_when_configuring_with_what_would(
+        world: World, parameters: dict[str, Any], words: str) -> None:
+    node, client = robot(world, 'unconfigured', **parameters)
+    assert words in node.reason
+    response = client.ask('now ?')
+    assert response.status == R.NOT_ACTIVE and words in response.message
+    mended = {'budget_mib': 2.0, 'policy': 'tar', 'device': 'cpu', 'alpha': 0.5, 'sample_fps': 2.0,
+              'cameras': ['camera'], 'keep_ratio': 0.75, 'checkpoint.restore': False}
+    for name in parameters:
+        if name != 'recent_ratio':
+            assert client.set(**{name.replace('.', '__'): mended[name]}) == ''
+    assert client.change('configure') and client.change('activate')
+
+
+def test_parameters_are_refused_whole_with_what_is_allowed(world: World) -> None:
+    node, client = robot(world, 'active')
+    for values, words in (
+            ({'sample_fps': 0.0}, 'Min: 0.01'), ({'sample_fps': math.nan}, 'sample_fps'),
+            ({'sample_fps': 'x'}, 'a number from 0.01 to 60'), ({'sample_fps': True}, 'a number'),
+            ({'qa__queue': -1}, 'Min: 0'), ({'on_time_jump': 'stop'}, "'continue', 'clear'"),
+            ({'model': 'other'}, 'read-only'), ({'policy': 'tar'}, 'read-only'),
+            ({'budget_mib': 100.0}, 'raised up to 2'), ({'budget_mib': 0.02}, 'least that works'),
+            ({'checkpoint__period_s': 5.0}, 'checkpoint.directory'),
+            ({'qa__timeout_s': 5.0, 'sample_fps': 1000.0}, 'sample_fps'),
+            ({'no_such_parameter': 1}, 'undeclared')):
+        assert words in client.set(**values), values
+    assert node.parameters['qa.timeout_s'] == 30.0
+    assert client.set(sample_fps=2, qa__queue=1) == ''
+    assert node.parameters['sample_fps'] == 2.0 and node.engine.max_questions == 1
+
+
+def test_the_budget_can_be_lowered_while_running_and_raised_again(world: World) -> None:
+    node, client = robot(world, 'active')
+    drive_past(client.camera(), range(60), START_NS, pause_s=0.003)
+    until_seen(node, 60)
+    assert client.set(budget_mib=1.8) == ''
+    until(lambda: node.engine.status.budget_bytes == int(1.8 * 2**20), 'lowered')
+    assert node.engine.status.held_bytes <= 1.8 * 2**20
+    assert client.ask('what do you see now ?').status == R.ANSWERED
+    assert client.set(budget_mib=2) == ''
+    until(lambda: node.engine.status.budget_bytes == 2 * 2**20, 'raised')
+    assert client.ask('what do you see now ?').status == R.ANSWERED
+
+
+def test_parameters_say_what_they_are(world: World) -> None:
+    _, client = robot(world, 'active')
+    alpha = client.describe('alpha')
+    assert alpha.read_only and 'TaR' in alpha.description
+    assert alpha.floating_point_range[0].to_value == 1.0
+    assert not client.describe('sample_fps').read_only
+    assert client.describe('qa.queue').integer_range[0].to_value == 64
+    assert 'raw' in client.describe('camera.transport').additional_constraints
+    assert client.change('deactivate') and client.change('cleanup')
+    assert not client.describe('alpha').read_only
+
+
+def test_a_question_under_way_is_cancelled_by_deactivating(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, client = robot(world, 'active')
+    drive_past(client.camera(), range(3), START_NS, pause_s=0.01)
+    until_seen(node, 3)
+    ask, begun = node.engine.memory.ask, threading.Event()
+
+    def slowly(question: str, **how: Any) -> Any:
+        begun.set()
+        while not how['cancel']():
+            time.sleep(0.005)
+        return ask(question, **how)
+    monkeypatch.setattr(node.engine.memory, 'ask', slowly)
+    request = VideoQA.Request(question='what do you see now ?')
+    waiting = [client.begin(VideoQA, 'video_qa', request) for _ in range(2)]
+    assert begun.wait(5.0)
+    until(lambda: node.engine.waiting()[0] == 2, 'one answered, one waiting')
+    assert client.change('deactivate')
+    for wait in waiting:
+        response = wait()
+        assert response.status == R.CANCELLED and response.message
+    assert client.change('cleanup')
+
+
+def test_scene_descriptions_by_period_and_by_novelty(world: World) -> None:
+    from infinipot_ros.msg import SceneDescription
+    node, client = robot(world, 'active', **{'describe.period_s': 0.3})
+    heard: list[SceneDescription] = []
+    client.node.create_subscription(SceneDescription, 'scene_description', heard.append, 10)
+    newest_ns = drive_past(client.camera(), range(5), START_NS, pause_s=0.01)
+    until_seen(node, 5)
+    heard.clear()
+    message = until(lambda: heard, 'a description')[0]
+    assert message.cameras == ['camera'] and message.header.frame_id == 'camera_optical_frame'
+    assert message.header.stamp.sec == newest_ns // SECOND_NS
+    assert client.set(describe__period_s=0.0, describe__novelty=0.0001) == ''
+    time.sleep(0.4)
+    heard.clear()
+    time.sleep(0.5)
+    assert not heard
+    node._described = 0.0
+    drive_past(client.camera(), range(50, 60), START_NS + 5 * SECOND_NS, pause_s=0.005)
+    until(lambda: heard, 'a description of what is new')
+    assert heard[0].novelty > 0.0001
+
+
+def test_save_load_and_paths_stay_inside_the_directory(world: World, tmp_path: Path) -> None:
+    directory = tmp_path / 'memories'
+    node, client = robot(world, 'active')
+    assert not client.file('save').success
+    assert client.set(checkpoint__directory=str(directory)) == ''
+    camera = client.camera()
+    drive_past(camera, range(30), START_NS, pause_s=0.003)
+    seen = until_seen(node, 30).frames_seen
+    answer = client.ask('what do you see now ?').answer
+    saved = client.file('save', 'kitchen')
+    assert saved.success, saved.message
+    assert Path(saved.path) == directory / 'kitchen'
+    assert saved.bytes == Path(saved.path).stat().st_size
+    for path in ('../outside', '/etc/passwd', 'a/../../b', '.'):
+        refused = client.file('save', path)
+        assert not refused.success and 'checkpoint.directory' in refused.message
+    assert sorted(directory.iterdir()) == [directory / 'kitchen']
+    missing = client.file('load', 'cellar')
+    assert not missing.success and 'cellar' in missing.message
+    (directory / 'torn').write_bytes((directory / 'kitchen').read_bytes()[:2000])
+    torn = client.file('load', 'torn')
+    assert not torn.success and 'torn' in torn.message
+    assert client.ask('what do you see now ?').answer == answer
+    assert client.reset().success
+    assert client.ask('what do you see now ?').status == R.EMPTY_MEMORY
+    assert client.file('load', 'kitchen').success
+    response = client.ask('what do you see now ?')
+    assert (response.answer, response.frames_seen) == (answer, seen)
+
+
+def test_a_memory_outlives_its_process_and_a_torn_one_is_left_in_place(
+        world: World, tmp_path: Path) -> None:
+    keep = {'checkpoint.directory': str(tmp_path), 'checkpoint.restore': True}
+    node, client = robot(world, 'active', **keep)
+    drive_past(client.camera(), range(10), START_NS, pause_s=0.005)
+    until_seen(node, 10)
+    assert client.change('deactivate') and client.change('cleanup')
+    file = tmp_path / 'infinipot.infinipot'
+    assert file.is_file()
+    assert client.change('configure')
+    assert node.engine.status.frames_seen == 10
+    assert client.change('cleanup')
+    file.write_bytes(file.read_bytes()[:1000])
+    assert client.change('configure') and client.change('activate')
+    assert client.ask('what do you see now ?').status == R.EMPTY_MEMORY
+    until(lambda: (t := client.task(': model')) and str(file) in t.message, 'diagnostics say so')
+    assert client.change('deactivate') and client.change('cleanup')
+    assert file.stat().st_size == 1000
+
+
+def test_two_robots_in_one_process_share_the_weights_and_nothing_else(world: World) -> None:
+    first, second = world.memory_nodes({'namespace': 'robot1'},
+                                       {'namespace': 'fleet/robot2', 'budget_mib': 3.0})
+    clients = [world.client('robot1'), world.client('fleet/robot2')]
+    until(lambda: first.state == second.state == 'active', 'both active')
+    assert len(MODELS._entries) == 1
+    assert first.engine.memory.model is second.engine.memory.model
+    drive_past(clients[0].camera(), range(10), START_NS, pause_s=0.005)
+    until_seen(first, 10)
+    assert clients[1].ask('what do you see now ?').status == R.EMPTY_MEMORY
+    assert clients[0].ask('what do you see now ?').frames_seen == 10
+    until(lambda: clients[1].status, 'a status')
+    assert clients[1].status[-1].budget_bytes == 3 * 2**20
+    topics = {name for name, _ in clients[0].node.get_topic_names_and_types()}
+    assert {'/robot1/image', '/fleet/robot2/image', '/robot1/scene_description'} <= topics
+    assert '/image' not in topics and '/scene_description' not in topics
+    assert json.dumps(sorted(topics)).count('infinipot/memory_status') == 2
