@@ -163,12 +163,14 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
     least = tuple(LEAST_FRAMES * frame for _ in shares)
     most = most_tokens(sizes)
     if sum(least) > most:
+        need = f'{LEAST_FRAMES} frames of {len(shares)} camera(s) take {sum(least)} tokens'
+        if most == config.max_memory_tokens:
+            raise BudgetError(f'max_memory_tokens is {most}, and {need}: raise it, or set 0')
         raise BudgetError(
-            f'the model reads {sizes.shape.max_context_tokens} tokens and max_memory_tokens is '
-            f'{config.max_memory_tokens}, which leaves {most} for the past, while {LEAST_FRAMES} frames a '
-            f'camera take {sum(least)}: lower instant_frames ({config.instant_frames}), '
+            f'the model reads {sizes.shape.max_context_tokens} tokens, which leaves {max(0, most)} for '
+            f'the past, and {need}: lower instant_frames ({config.instant_frames}), '
             f'max_question_tokens ({config.max_question_tokens}), max_new_tokens '
-            f'({config.max_new_tokens}) or frame_size_px, or raise max_memory_tokens'
+            f'({config.max_new_tokens}), frame_size_px or the number of cameras'
         )
     smallest = plan_for(sizes, least, 0).total_bytes
     if smallest > budget:

@@ -188,6 +188,10 @@ class VideoMemory:
         shrink(self._state, list(plan.camera_tokens))
         self._state.resize(plan, config)
 
+    def check_budget(self, budget_mib: float) -> None:
+        """Raise the error that `set_budget` would raise for a number of MiB, and change nothing."""
+        self._state.plan_for_budget(budget_mib)
+
     def reset(self) -> None:
         """Forget every frame; nothing is freed or allocated."""
         self._state.clear()

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Invariant 1: bytes held never exceed the budget, and every part costs what the plan says."""
+
+import re
+
+from infinipot_ros.errors import BudgetError, ConfigError
+from infinipot_ros.memory import MemoryConfig, VideoMemory
+from infinipot_ros.memory.budget import MIB
+from memory_testing import add, digest, filled
+import pytest
+from tiny_models import pictures, tiny
+
+SETTINGS = [
+    {},
+    {'instant_frames': 0},
+    {'cameras': ('front', 'rear', 'arm'), 'camera_shares': (2.0, 1.0, 1.0)},
+    {'newest_scale': 2},
+    {'hold_rotated_keys': False, 'evidence_layers': (1,)},
+    {'policy': 'snapkv'},
+    {'thumbnail_px': 16},
+]
+
+
+@pytest.mark.parametrize('settings', SETTINGS, ids=lambda s: ','.join(s) or 'default')
+@pytest.mark.parametrize('family', ['qwen2_vl', 'llava_onevision'])
+def test_every_part_costs_what_the_plan_says(family, settings):
+    memory = VideoMemory(tiny(family), MemoryConfig(
+        **{'budget_mib': 1.5, 'thumbnail_px': 0, **settings}))
+    status = memory.status()
+    assert status.bytes_by_part == memory.plan.bytes_by_part
+    assert status.held_bytes == memory.plan.total_bytes <= status.budget_bytes
+
+
+def test_pictures_of_a_pair_are_paid_for():
+    memory = VideoMemory(tiny(temporal=2), MemoryConfig(budget_mib=1.5, newest_scale=2))
+    assert memory.status().bytes_by_part['pictures'] == 24 * 32 * 3 + 48 * 64 * 3
+    assert memory.status().bytes_by_part == memory.plan.bytes_by_part
+
+
+@pytest.mark.parametrize('policy', ['infinipot_v', 'tar', 'sliding_window', 'uniform_frames',
+                                    'recent_frames', 'snapkv', 'infinipot', 'stc'])
+def test_held_bytes_stay_within_the_budget(policy):
+    memory = filled(tiny(), 0, policy=policy, max_memory_tokens=12 * 9, instant_frames=1)
+    budget, frame = memory.status().budget_bytes, memory.status().tokens_per_frame
+    for index, rgb in enumerate(pictures(40)):
+        memory.add_frame(rgb, stamp=float(index))
+        status = memory.status()
+        assert status.held_bytes <= budget
+        assert status.held_tokens <= 12 * 9 + frame
+        if index % 10 == 9:
+            memory.ask('what?', max_new_tokens=2)
+            assert memory.status() == status
+    assert status.compressions >= 3
+
+
+def test_the_error_names_the_least_budget_that_works():
+    model = tiny()
+    with pytest.raises(BudgetError) as told:
+        VideoMemory(model, MemoryConfig(budget_mib=0.01))
+    least = float(re.search(r'is (\d+\.\d+)$', str(told.value)).group(1))
+    memory = VideoMemory(model, MemoryConfig(budget_mib=least))
+    assert memory.plan.camera_tokens[0] >= 8 * 12
+    assert memory.status().held_bytes <= least * MIB
+    with pytest.raises(BudgetError):
+        VideoMemory(model, MemoryConfig(budget_mib=least - 0.02))
+
+
+def test_tokens_stop_at_what_the_model_reads(caplog):
+    model = tiny(max_context_tokens=600)
+    memory = VideoMemory(model, MemoryConfig(budget_mib=64.0))
+    sizes = memory._state.sizes
+    read = (sizes.sink_tokens + memory.plan.camera_tokens[0] + sizes.instant_tokens
+            + sizes.text_tokens)
+    assert read == 600
+    assert 'stay unused' in caplog.text
+    with pytest.raises(BudgetError, match='max_question_tokens'):
+        VideoMemory(model, MemoryConfig(budget_mib=64.0, max_question_tokens=500))
+
+
+def test_no_warning_where_the_user_set_the_cap(caplog):
+    VideoMemory(tiny(), MemoryConfig(budget_mib=64.0, max_memory_tokens=200))
+    assert 'stay unused' not in caplog.text
+
+
+@pytest.mark.parametrize('settings', [
+    {'budget_mib': 0}, {'budget_mib': -1.0}, {'budget_mib': float('nan')}, {'alpha': 1.5},
+    {'cameras': ()}, {'cameras': ('a', 'a')}, {'camera_shares': (1.0, 2.0)},
+    {'instant_frames': -1}, {'newest_scale': 2, 'instant_frames': 0}, {'keep_ratio': 1.0},
+    {'question_policy': 'rekv'}, {'frame_size_px': (0, 10)},
+])
+def test_a_bad_setting_is_named(settings):
+    name = 'cameras' if settings == {'cameras': ()} else next(iter(settings))
+    with pytest.raises(ConfigError, match=name):
+        MemoryConfig(**{'budget_mib': 4.0, **settings})
+
+
+def test_an_unknown_policy_lists_the_known_ones():
+    with pytest.raises(ConfigError, match='infinipot_v'):
+        VideoMemory(tiny(), MemoryConfig(budget_mib=4.0, policy='magic'))
+
+
+def test_a_lower_budget_compresses_at_once_and_gives_storage_back():
+    memory = filled(tiny(), 60, budget_mib=3.0, thumbnail_px=16)
+    before = memory.status()
+    memory.set_budget(0.7)
+    after = memory.status()
+    assert after.budget_bytes == int(0.7 * MIB)
+    assert after.held_bytes <= after.budget_bytes < before.held_bytes
+    assert after.held_tokens <= after.capacity_tokens < before.held_tokens
+    assert after.bytes_by_part == memory.plan.bytes_by_part
+    assert memory.ask('what?', max_new_tokens=2).tokens
+    add(memory, 30)
+    assert memory.status().held_bytes <= after.budget_bytes
+
+
+def test_a_budget_can_be_raised_up_to_what_it_was():
+    memory = filled(tiny(), 60, budget_mib=3.0)
+    memory.set_budget(0.7)
+    kept = memory.status().held_tokens
+    memory.set_budget(3.0)
+    assert memory.status().held_tokens == kept
+    add(memory, 5)
+    assert memory.status().held_tokens == kept + 5 * 12
+    with pytest.raises(BudgetError, match='up to 3'):
+        memory.set_budget(3.1)
+
+
+def test_a_budget_that_is_too_low_changes_nothing():
+    memory = filled(tiny(), 60, budget_mib=3.0)
+    before = digest(memory)
+    with pytest.raises(BudgetError):
+        memory.set_budget(0.1)
+    assert digest(memory) == before
+    assert memory.config.budget_mib == 3.0
+
+
+def test_shares_divide_the_tokens():
+    memory = filled(tiny(), 0, cameras=('front', 'rear'), camera_shares=(3.0, 1.0))
+    front, rear = memory.plan.camera_tokens
+    assert front == pytest.approx(3 * rear, abs=4)

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""A model that raises or returns NaN at any call leaves the memory bit for bit as it was."""
+
+from infinipot_ros.errors import ConfigError, ImageFormatError, NumericError
+from memory_testing import digest, filled
+import numpy as np
+import pytest
+from tiny_models import pictures, tiny
+import torch
+
+CAP = {'max_memory_tokens': 12 * 9}
+
+
+class Faulty:
+    """A model whose n-th call to an attention layer, encoder or head fails."""
+
+    def __init__(self, model):
+        self._model = model
+        self.fuse = None
+        self.kind = 'raise'
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+    def _fault(self, value):
+        if self.fuse is None:
+            return value
+        self.fuse -= 1
+        if self.fuse >= 0:
+            return value
+        self.fuse = None
+        if self.kind == 'raise':
+            raise RuntimeError('device-side assert')
+        return torch.full_like(value, float('nan'))
+
+    def encode(self, *args):
+        return self._fault(self._model.encode(*args))
+
+    def logits(self, *args):
+        return self._fault(self._model.logits(*args))
+
+    def backbone(self, embeddings, stream):
+        return self._model.backbone(embeddings, _FaultyStream(self, stream))
+
+
+class _FaultyStream:
+    def __init__(self, model, stream):
+        self._model, self._stream = model, stream
+
+    def attend(self, *args):
+        return self._model._fault(self._stream.attend(*args))
+
+
+@pytest.mark.parametrize('kind, error', [('raise', RuntimeError), ('nan', NumericError)])
+@pytest.mark.parametrize('settings', [{}, {'policy': 'snapkv'}, {'policy': 'stc'},
+                                      {'policy': 'infinipot_v_gated'}])
+def test_a_fault_in_any_call_of_a_frame_changes_nothing(kind, error, settings):
+    model = Faulty(tiny())
+    memory = filled(model, 12, instant_frames=1, **CAP, **settings)
+    sound = filled(tiny(), 12, instant_frames=1, **CAP, **settings)
+    model.kind = kind
+    faults = 0
+    for rgb in pictures(6, 9):
+        before = digest(memory)
+        for nth in range(40):
+            model.fuse = nth
+            try:
+                memory.add_frame(rgb, stamp=20.0)
+            except error:
+                faults += 1
+                assert digest(memory) == before
+                continue
+            break
+        model.fuse = None
+        sound.add_frame(rgb, stamp=20.0)
+    assert faults >= 6 * 4
+    assert memory.status().compressions >= 1
+    assert digest(memory) == digest(sound)
+
+
+@pytest.mark.parametrize('kind, error', [('raise', RuntimeError), ('nan', NumericError)])
+def test_a_fault_in_any_call_of_a_question_changes_nothing(kind, error):
+    model = Faulty(tiny())
+    memory = filled(model, 15, **CAP)
+    before, faults = digest(memory), 0
+    expected = memory.ask('what?', max_new_tokens=3).text
+    model.kind = kind
+    for nth in range(0, 60):
+        memory._state.cameras[0].instant_frames = None
+        model.fuse = nth
+        try:
+            memory.ask('what?', max_new_tokens=3)
+        except error:
+            faults += 1
+        fired, model.fuse = model.fuse is None, None
+        assert digest(memory) == before
+        if not fired:
+            break
+    assert faults >= 10
+    assert memory.ask('what?', max_new_tokens=3).text == expected
+
+
+@pytest.mark.parametrize('rgb', [
+    None, 'picture', np.zeros((4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8),
+    np.zeros((4, 4, 3), np.float32), np.zeros((0, 4, 3), np.uint8)],
+    ids=['none', 'text', 'grey', 'rgba', 'float', 'empty'])
+def test_what_is_no_picture_is_refused(rgb):
+    memory = filled(tiny(), 3)
+    before = digest(memory)
+    with pytest.raises(ImageFormatError, match='uint8|empty'):
+        memory.add_frame(rgb, stamp=1.0)
+    assert digest(memory) == before
+
+
+@pytest.mark.parametrize('stamp', [
+    {}, {'stamp': 1.0, 'stamp_ns': 1}, {'stamp': float('nan')}, {'stamp': 1e30}])
+def test_a_frame_needs_one_stamp_that_is_a_time(stamp):
+    memory = filled(tiny(), 0)
+    with pytest.raises(ConfigError, match='stamp'):
+        memory.add_frame(pictures(1)[0], **stamp)
+
+
+def test_a_stamp_that_goes_back_is_kept_and_noted():
+    memory = filled(tiny(), 5)
+    receipt = memory.add_frame(pictures(1)[0], stamp_ns=2)
+    assert receipt.stamp_went_back
+    assert [row.stamp_ns for row in memory.frames()][-1] == 2
+    assert memory.frames()[-1].stamp_went_back
+    assert memory.status().stamps_gone_back == 1
+    assert not memory.add_frame(pictures(1)[0], stamp_ns=3).stamp_went_back
+
+
+@pytest.mark.parametrize('size', [(1, 1), (3, 500), (500, 3), (337, 1023)])
+def test_a_picture_of_any_size_becomes_a_frame(size):
+    for family in ('qwen2_vl', 'llava_onevision', 'llava_next_video'):
+        memory = filled(tiny(family), 0)
+        memory.add_frame(pictures(1, 0, size)[0], stamp=0.0)
+        assert memory.status().frames_seen == 1
