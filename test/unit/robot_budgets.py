@@ -202,6 +202,22 @@ def board_comment(robot: str) -> str:
     ])
 
 
+def board_table() -> str:
+    """Return the table of docs/on_a_robot.md."""
+    rows = ['| `robot:=` | model | weights | `budget_mib` | tokens of the past | at | full after |',
+            '|---|---|---|---|---|---|---|']
+    for robot in BOARDS:
+        given = parameters(robot)
+        sizes, spent = plan(given)
+        tokens = sum(spent.camera_tokens)
+        weights = weights_bytes(given['model'], given['dtype'], given['quantization'])
+        rows.append(
+            f"| `{robot}` | {given['model']}, {given['quantization'] or given['dtype']} "
+            f"| {weights / MIB:.0f} MiB | {given['budget_mib']:.0f} | {tokens} "
+            f"| {given['sample_fps']:g} frames/s | {_span(tokens, sizes, given['sample_fps'])} |")
+    return '\n'.join(rows) + '\n'
+
+
 def demo_comment() -> str:
     """Say what the demo model's budget holds, as the engine itself allocates it."""
     given = parameters(DEMO)
@@ -237,3 +253,4 @@ def _wrapped(paragraphs: list[str]) -> str:
 if __name__ == '__main__':
     for name in sys.argv[1:] or [*BOARDS, DEMO]:
         print(f'## {name}\n{comment(name)}')
+    print(board_table())

@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that users type, with the real `ros2`: launch, param get, service call."""
+from collections.abc import Callable, Iterator
+import os
+from pathlib import Path
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+ROS2 = shutil.which('ros2')
+pytestmark = [
+    pytest.mark.skipif(ROS2 is None, reason="needs the command 'ros2', which a ROS 2 installation "
+                       'has and its Python wheels have not'),
+    pytest.mark.timeout(300)]
+START_S = 90.0
+Launch = Callable[..., subprocess.Popen[str]]
+
+
+def ros2(*words: str, timeout_s: float = 60.0) -> str:
+    """Run a command and return what it says."""
+    done = subprocess.run(['ros2', *words], capture_output=True, text=True, timeout=timeout_s,
+                          check=False)
+    return done.stdout + done.stderr
+
+
+def until(wanted: str, *words: str) -> str:
+    """Repeat a command until its output holds `wanted`, and return the output."""
+    deadline = time.monotonic() + START_S
+    while True:
+        said = ros2(*words)
+        if wanted in said:
+            return said
+        assert time.monotonic() < deadline, f"{' '.join(words)} says {said!r}, not {wanted!r}"
+        time.sleep(0.5)
+
+
+def ask(service: str, question: str) -> str:
+    """Ask as the README says."""
+    return ros2('service', 'call', service, 'infinipot_ros/srv/VideoQA',
+                f"{{question: '{question}'}}", timeout_s=START_S)
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launch]:
+    """Start a launch file; it is gone after the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def launch(name: str, *arguments: str) -> subprocess.Popen[str]:
+        log = (tmp_path / f'{name}.{len(started)}.log').open('w')
+        started.append(subprocess.Popen(
+            ['ros2', 'launch', 'infinipot_ros', name, *arguments], stdout=log,
+            stderr=subprocess.STDOUT, text=True, cwd=tmp_path, start_new_session=True,
+            env={**os.environ, 'PYTHONUNBUFFERED': '1'}))
+        return started[-1]
+
+    yield launch
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def test_a_robot_answers_and_the_argument_beats_both_files(launch: Launch, tmp_path: Path) -> None:
+    """launch_ros#233: the file that names the node must not win over the command line."""
+    own = tmp_path / 'own.yaml'
+    own.write_text('/r1/infinipot: {ros__parameters: {budget_mib: 3.0, sample_fps: 2.0}}')
+    process = launch('robot.launch.py', 'robot:=cpu_demo', 'namespace:=r1', 'budget_mib:=2.5',
+                     f'params_file:={own}')
+    until('active [3]', 'lifecycle', 'get', '/r1/infinipot')
+    assert 'Double value is: 2.5' in ros2('param', 'get', '/r1/infinipot', 'budget_mib')
+    assert 'Double value is: 2.0' in ros2('param', 'get', '/r1/infinipot', 'sample_fps')
+    assert 'String value is: demo' in ros2('param', 'get', '/r1/infinipot', 'model')
+    assert 'status=1' in ask('/r1/video_qa', 'what do you see now ?'), 'EMPTY_MEMORY'
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(20) == 0
+
+
+def test_the_demo_world_is_seen_and_asked_about(launch: Launch) -> None:
+    launch('demo.launch.py', 'fps:=10', 'seed:=3')
+    until('active [3]', 'lifecycle', 'get', '/infinipot')
+    deadline = time.monotonic() + START_S
+    while 'status=0' not in (said := ask('/video_qa', 'what do you see now ?')):
+        assert time.monotonic() < deadline, said
+    assert 'Evidence(' in said and "camera='camera'" in said
+    assert 'has_pose=True' in said
+
+
+def test_a_fleet_answers_each_below_its_name(launch: Launch) -> None:
+    launch('fleet.launch.py', 'namespaces:=a,b', 'robot:=cpu_demo', 'image_topic:=image_raw')
+    for name in ('a', 'b'):
+        until('active [3]', 'lifecycle', 'get', f'/{name}/infinipot')
+        assert 'status=1' in ask(f'/{name}/video_qa', 'what do you see now ?')
+
+
+@pytest.mark.parametrize(('arguments', 'message'), [
+    (['robot:=r2d2'], "robot: 'r2d2' is not known. Known robots: cpu_demo, desktop_gpu_24"),
+    ([], 'whose budget and model to use: cpu_demo, desktop_gpu_24'),
+    (['robot:=cpu_demo', 'budget_mib:=lots'], "budget_mib: 'lots' is not a number"),
+    (['robot:=cpu_demo', 'params_file:=/nowhere'], "cannot read '/nowhere'")])
+def test_a_wrong_argument_is_told(launch: Launch, arguments: list[str], message: str) -> None:
+    said = ros2('launch', 'infinipot_ros', 'robot.launch.py', *arguments)
+    assert message in said
+
+
+def test_the_arguments_can_be_listed() -> None:
+    said = ros2('launch', 'infinipot_ros', 'robot.launch.py', '--show-args')
+    for name in ('robot', 'namespace', 'image_topic', 'budget_mib', 'params_file'):
+        assert f"'{name}'" in said
