@@ -8,13 +8,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import (
-    GenerationConfig, PreTrainedTokenizerFast, Qwen2VLConfig, Qwen2VLForConditionalGeneration,
-)
-
 from infinipot_ros.demo.rooms import VIEW_PX
 from infinipot_ros.demo.vocabulary import build_tokenizer
+import torch
+from transformers import (
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+    Qwen2VLConfig,
+    Qwen2VLForConditionalGeneration,
+)
 
 PATCH_PX = 14
 MERGE = 2
@@ -28,7 +30,8 @@ IMAGE_STD = 0.5
 
 
 def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen2VLConfig:
-    """Describe the demo model.
+    """
+    Describe the demo model.
 
     One frame is one temporal grid (``temporal_patch_size`` 1), 112 x 112 px, 16 tokens.
     """

@@ -11,15 +11,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from infinipot_ros.demo.architecture import (
-    GRID, IMAGE_MEAN, IMAGE_STD, MERGE, PATCH_PX, TOKENS_PER_FRAME,
+    GRID,
+    IMAGE_MEAN,
+    IMAGE_STD,
+    MERGE,
+    PATCH_PX,
+    TOKENS_PER_FRAME,
 )
 from infinipot_ros.demo.questions import FAMILIES, make_question, Question, SIDES, Sightings
 from infinipot_ros.demo.rooms import VIEW_PX
+from infinipot_ros.demo.settings import Setting, WORLD_SETTINGS
 from infinipot_ros.demo.things import COLOURS, SHAPES
-from infinipot_ros.demo.world import Drive, Setting, Visible, WORLD_SETTINGS
+from infinipot_ros.demo.world import Drive, Visible
+import numpy as np
 
 CELL_PX = PATCH_PX * MERGE
 IGNORED = -100
@@ -33,7 +38,8 @@ _FAMILY_SHARE: dict[str, float] = {'colour': 0.2, 'shape': 0.16, 'did': 0.29, 'n
 
 @dataclass
 class Clip:
-    """What one training example is made of; n frames of 16 patches.
+    """
+    What one training example is made of; n frames of 16 patches.
 
     ``frames`` uint8 ``[n, 112, 112, 3]``; ``kept`` bool ``[n, 16]``; the label arrays int64
     ``[n, 16]`` (``IGNORED`` where a patch shows only a part of a thing, ``NO_THING`` for
@@ -54,7 +60,8 @@ class Clip:
 def draw_clip(
     rng: np.random.Generator, num_frames: int, num_questions: int, see_share: float | None = None,
 ) -> Clip:
-    """Draw a clip of ``num_frames`` with up to ``num_questions`` questions.
+    """
+    Draw a clip of ``num_frames`` with up to ``num_questions`` questions.
 
     :param see_share: share of 'what do you see now'; ``None`` for the standard mix.
     """
@@ -99,7 +106,8 @@ def cell_labels(view: list[Visible]) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def to_patches(frames: np.ndarray) -> np.ndarray:
-    """Cut frames into normalised patches in the order of the Qwen2-VL image processor.
+    """
+    Cut frames into normalised patches in the order of the Qwen2-VL image processor.
 
     :param frames: uint8 ``[n, 112, 112, 3]``.
     :returns: float32 ``[n, 64, 588]``.

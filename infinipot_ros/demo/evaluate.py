@@ -16,14 +16,14 @@ from dataclasses import replace
 import math
 from pathlib import Path
 
-import numpy as np
-import torch
-
 from infinipot_ros.demo.questions import FAMILIES, is_right, make_question, Question, Sightings
-from infinipot_ros.demo.world import Drive, WORLD_SETTINGS
+from infinipot_ros.demo.settings import WORLD_SETTINGS
+from infinipot_ros.demo.world import Drive
 from infinipot_ros.memory import MemoryConfig, VideoMemory
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.models import load_model
+import numpy as np
+import torch
 
 HELD_OUT_SEED = 9_000_000
 CLIP_FRAMES = 24
@@ -40,7 +40,8 @@ Tally = dict[str, tuple[int, int]]
 def evaluate_clips(
     model: VisionLanguageModel, clips: int, first_seed: int, instant_frames: int,
 ) -> Tally:
-    """Ask about every clip whatever its families allow.
+    """
+    Ask about every clip whatever its families allow.
 
     :returns: for every family, and every kind of it, (right answers, questions).
     """

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from infinipot_ros.demo.architecture import GRID, MAX_RANK, TOKENS_PER_FRAME
+from infinipot_ros.demo.clips import Clip, IGNORED
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from infinipot_ros.demo.architecture import GRID, MAX_RANK, TOKENS_PER_FRAME
-from infinipot_ros.demo.clips import Clip, IGNORED
-
 
 @dataclass
 class Batch:
-    """B packed clips of T tokens.
+    """
+    B packed clips of T tokens.
 
     ``token_ids`` int64 ``[B, T]`` (text), ``frame_slot`` int64 ``[B, T]`` (row of the visual
     token in the batch's list of patches, -1 for text), ``positions`` int64 ``[3, B, T]``, ``mask``
@@ -42,6 +42,7 @@ class Packer:
     """Turn clips into batches with the tokenizer's own chat template."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        """Tokenise what every clip shares: the sinks and the frame of a question."""
         self._tokenizer = tokenizer
         marker = 'saw'
         text = tokenizer.apply_chat_template(

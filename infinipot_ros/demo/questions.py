@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import pairwise
 
 from infinipot_ros.demo.rooms import VIEW_PX
 from infinipot_ros.demo.things import COLOURS, SHAPES, Thing
 from infinipot_ros.demo.world import Drive, SEEN_FRACTION, Visible
+import numpy as np
 
 HIDDEN_FRACTION = 0.08
 NOT_SEEN = 'not seen'
@@ -44,7 +44,8 @@ FAMILIES: tuple[str, ...] = tuple(PHRASES)
 
 @dataclass(frozen=True)
 class Question:
-    """A question, its true answer, and what it is about.
+    """
+    A question, its true answer, and what it is about.
 
     ``kind`` refines the family: ``yes``, ``yes-shared`` (another thing shares its colour or
     shape), ``no``, ``no-recombined`` (both words were seen, not together), ``seen``, ``never``.
@@ -83,6 +84,7 @@ class Sightings:
     """What the frames up to now have shown: the basis of every true answer."""
 
     def __init__(self) -> None:
+        """Begin before the first frame."""
         self.frames = 0
         self.now: list[Visible] = []
         self.first_seen: dict[Thing, int] = {}
@@ -115,7 +117,8 @@ def make_question(
     family: str, sightings: Sightings, rng: np.random.Generator, kind: str | None = None,
     phrase: int | None = 0,
 ) -> Question | None:
-    """Make a question of one family about what has been seen, or ``None`` where none fits.
+    """
+    Make a question of one family about what has been seen, or ``None`` where none fits.
 
     :param kind: a refinement as in ``Question``; ``None`` draws one.
     :param phrase: index into ``PHRASES``; ``None`` draws one.
@@ -242,7 +245,7 @@ def _see(s: Sightings, rng: np.random.Generator, kind: str | None) -> _Made | No
 
 
 def _too_close(centres: list[float]) -> bool:
-    return any(b - a < 6 for a, b in zip(centres, centres[1:]))
+    return any(b - a < 6 for a, b in pairwise(centres))
 
 
 def _where(s: Sightings, rng: np.random.Generator, kind: str | None) -> _Made | None:

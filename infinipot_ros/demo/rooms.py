@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from colorsys import hsv_to_rgb
 
-import numpy as np
-
 from infinipot_ros.demo.things import paste
+import numpy as np
 
 VIEW_PX = 112
 FLOOR_TOP_PX = 88
 
 
 def muted_rooms(rng: np.random.Generator, width: int, scale: int) -> np.ndarray:
-    """Paint a strip of quiet rooms: shaded walls, floor, doors, posters.
+    """
+    Paint a strip of quiet rooms: shaded walls, floor, doors, posters.
 
     :returns: float32 ``[VIEW_PX * scale, width * scale, 3]``, RGB in 0..255.
     """
@@ -32,7 +32,8 @@ def muted_rooms(rng: np.random.Generator, width: int, scale: int) -> np.ndarray:
 def vivid_panels(
     rng: np.random.Generator, width: int, scale: int, vividness: tuple[float, float],
 ) -> np.ndarray:
-    """Paint a strip tiled with patterned panels.
+    """
+    Paint a strip tiled with patterned panels.
 
     :param vividness: lowest and highest blend from grey (0) to a pure colour (1).
     :returns: float32 ``[VIEW_PX * scale, width * scale, 3]``.
@@ -55,7 +56,8 @@ def vivid_panels(
 
 
 def screen_picture(rng: np.random.Generator, size: int, scale: int) -> np.ndarray:
-    """Draw what a flickering screen shows for one frame.
+    """
+    Draw what a flickering screen shows for one frame.
 
     :returns: float32 ``[size * scale, size * scale, 4]`` with a dark frame around it.
     """
@@ -71,7 +73,8 @@ def screen_picture(rng: np.random.Generator, size: int, scale: int) -> np.ndarra
 
 
 def striped_blob(rng: np.random.Generator, scale: int) -> np.ndarray:
-    """Draw a striped oval that crosses the view; it has no name in the model's language.
+    """
+    Draw a striped oval that crosses the view; it has no name in the model's language.
 
     :returns: float32 ``[h, w, 4]``.
     """

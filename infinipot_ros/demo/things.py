@@ -28,7 +28,8 @@ _SUPERSAMPLE = 4
 
 @dataclass(frozen=True)
 class Thing:
-    """One coloured thing, fixed in the world.
+    """
+    One coloured thing, fixed in the world.
 
     ``x``, ``y`` are the world pixels (scale 1) of its upper left corner and ``size`` its side;
     it is there from frame ``appears`` up to, not including, frame ``leaves``. A ``fixture`` is
@@ -53,7 +54,8 @@ class Thing:
 
 @lru_cache(maxsize=4096)
 def sprite(shape: str, colour: str, size_px: int) -> np.ndarray:
-    """Draw one thing as a picture with transparency.
+    """
+    Draw one thing as a picture with transparency.
 
     :returns: float32 ``[size_px, size_px, 4]``; RGB in 0..255, alpha in 0..1.
     """

@@ -21,19 +21,18 @@ from pathlib import Path
 import socket
 import time
 
-import numpy as np
-import torch
-from torch import nn
-import torch.distributed as dist
-import torch.nn.functional as F
-from transformers import Qwen2VLForConditionalGeneration
-
 from infinipot_ros.demo.architecture import build_model, save_model
 from infinipot_ros.demo.clips import Clip, draw_clip, IGNORED, to_patches
 from infinipot_ros.demo.packing import Packer
 from infinipot_ros.demo.questions import SIDES
 from infinipot_ros.demo.things import COLOURS, SHAPES
 from infinipot_ros.demo.vision import encode_frames
+import numpy as np
+import torch
+from torch import nn
+import torch.distributed as dist
+import torch.nn.functional as F
+from transformers import Qwen2VLForConditionalGeneration
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,7 @@ class Trainer:
     """One process of the training."""
 
     def __init__(self, schedule: Schedule, rank: int, world: int, output: Path) -> None:
+        """Build the model, the optimisers and the log; every process builds the same model."""
         self._schedule = schedule
         self._rank, self._world, self._output = rank, world, output
         self._model, self._tokenizer = build_model(schedule.seed)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from transformers.models.qwen2_vl.modeling_qwen2_vl import (
-    apply_rotary_pos_emb_vision, Qwen2VisionTransformerPretrainedModel,
+    apply_rotary_pos_emb_vision,
+    Qwen2VisionTransformerPretrainedModel,
 )
 from transformers.vision_utils import get_vision_position_ids
 
@@ -15,7 +16,8 @@ from transformers.vision_utils import get_vision_position_ids
 def encode_frames(
     visual: Qwen2VisionTransformerPretrainedModel, patches: torch.Tensor,
 ) -> torch.Tensor:
-    """Encode single frames with the tower's own weights; a test holds it to the stock forward.
+    """
+    Encode single frames with the tower's own weights; a test holds it to the stock forward.
 
     :param patches: float ``[n, 64, 588]``.
     :returns: ``[n, 16, hidden]``.

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import re
 
+from infinipot_ros.demo.questions import NOT_SEEN, NOTHING, PHRASES, SIDES
+from infinipot_ros.demo.things import COLOURS, SHAPES
 from tokenizers import normalizers, pre_tokenizers, Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
-
-from infinipot_ros.demo.questions import NOT_SEEN, NOTHING, PHRASES, SIDES
-from infinipot_ros.demo.things import COLOURS, SHAPES
 
 SYSTEM_PROMPT = 'you answer questions about what the camera saw .'
 SPECIAL_TOKENS = ('<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|vision_start|>',
@@ -19,19 +18,19 @@ SPECIAL_TOKENS = ('<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|vision_start
 UNKNOWN = '<unk>'
 
 CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{% if loop.first and message['role'] != 'system' %}"
-    "<|im_start|>system\n" + SYSTEM_PROMPT + "<|im_end|>\n"
-    "{% endif %}"
-    "<|im_start|>{{ message['role'] }}\n"
-    "{% if message['content'] is string %}{{ message['content'] }}"
-    "{% else %}{% for part in message['content'] %}"
-    "{% if part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
-    "{% elif part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{% elif 'text' in part %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}{% endif %}<|im_end|>\n"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    '{% for message in messages %}'
+    '{% if loop.first and message["role"] != "system" %}'
+    '<|im_start|>system\n' + SYSTEM_PROMPT + '<|im_end|>\n'
+    '{% endif %}'
+    '<|im_start|>{{ message["role"] }}\n'
+    '{% if message["content"] is string %}{{ message["content"] }}'
+    '{% else %}{% for part in message["content"] %}'
+    '{% if part["type"] == "video" %}<|vision_start|><|video_pad|><|vision_end|>'
+    '{% elif part["type"] == "image" %}<|vision_start|><|image_pad|><|vision_end|>'
+    '{% elif "text" in part %}{{ part["text"] }}{% endif %}'
+    '{% endfor %}{% endif %}<|im_end|>\n'
+    '{% endfor %}'
+    '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 )
 
 

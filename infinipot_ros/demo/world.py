@@ -11,47 +11,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from infinipot_ros.demo.placement import blob_times, place_screens, place_things
 from infinipot_ros.demo.rooms import (
-    muted_rooms, screen_picture, striped_blob, VIEW_PX, vivid_panels,
+    muted_rooms,
+    screen_picture,
+    striped_blob,
+    VIEW_PX,
+    vivid_panels,
 )
-from infinipot_ros.demo.things import COLOURS, paste, shadow, SHAPES, sprite, Thing
+from infinipot_ros.demo.settings import Setting, SETTINGS, WORLD_SETTINGS
+from infinipot_ros.demo.things import paste, shadow, sprite, Thing
+import numpy as np
 
 SEEN_FRACTION = 0.6
 PX_PER_METRE = 56.0
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a stream looks like.
-
-    ``spacing_px`` is the distance between things along a drive (``None``: ``things`` of them
-    spread over the whole drive, one shape each); a setting that does not move shows its
-    ``things`` one after the other, each for ``stay_frames``.
-    """
-
-    moving: bool = True
-    vividness: tuple[float, float] | None = None
-    things: int = 8
-    spacing_px: tuple[int, int] | None = None
-    unique_shapes: bool = True
-    target_shapes: int = 0
-    fixtures: tuple[int, int] | None = None
-    screens: tuple[int, int] | None = None
-    stay_frames: tuple[int, int] = (6, 18)
-    speed_px: tuple[float, float] = (6.0, 18.0)
-    share_colour: float = 0.4
-
-
-WORLD_SETTINGS: dict[str, Setting] = {
-    'calm': Setting(),
-    'still': Setting(moving=False, things=6, fixtures=(4, 5)),
-    'crowd': Setting(spacing_px=(50, 82), unique_shapes=False, target_shapes=4),
-    'screen': Setting(moving=False, screens=(1, 2)),
-    'vivid': Setting(vividness=(0.4, 1.0)),
-}
-SETTINGS: tuple[str, ...] = tuple(WORLD_SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -78,7 +51,8 @@ class Frame:
 
 
 class Drive:
-    """One stream of the demo world.
+    """
+    One stream of the demo world.
 
     :param setting: a name in ``SETTINGS``, or a ``Setting`` of one's own.
     :param scale: pictures are ``112 * scale`` pixels wide and high; the model reads scale 1.
@@ -89,6 +63,7 @@ class Drive:
     def __init__(
         self, seed: int, setting: str | Setting = 'calm', num_frames: int = 300, scale: int = 1,
     ) -> None:
+        """Lay out the whole drive; pictures are drawn when they are asked for."""
         if isinstance(setting, str):
             if setting not in WORLD_SETTINGS:
                 raise ValueError(f'unknown setting {setting!r}; known: {", ".join(SETTINGS)}')
@@ -105,12 +80,12 @@ class Drive:
         rng = np.random.default_rng([seed, tag, num_frames])
         self._left = _camera_path(rng, setting, num_frames)
         self._width = int(np.ceil(self._left[-1])) + VIEW_PX
-        self.things: tuple[Thing, ...] = tuple(_place_things(rng, setting, self._width,
-                                                             num_frames))
+        self.things: tuple[Thing, ...] = tuple(
+            place_things(rng, setting, self._width, num_frames))
         self._gain = _camera_gain(rng, num_frames)
         self._noise_level = rng.uniform(1.5, 5.0)
-        self._screens = _place_screens(rng, setting)
-        self._blobs = _blob_times(rng, setting, num_frames)
+        self._screens = place_screens(rng, setting)
+        self._blobs = blob_times(rng, setting, num_frames)
         self._strip = self._paint(np.random.default_rng([seed, tag, 1]))
 
     def pose(self, index: int) -> tuple[float, float, float]:
@@ -201,131 +176,6 @@ def _camera_path(rng: np.random.Generator, setting: Setting, num_frames: int) ->
             steps += [0.0] * int(rng.integers(4, 16))
         driving = not driving
     return np.concatenate([[0.0], np.cumsum(steps)])[:num_frames]
-
-
-def _place_things(
-    rng: np.random.Generator, setting: Setting, width: int, num_frames: int,
-) -> list[Thing]:
-    things: list[Thing] = []
-    if setting.fixtures is not None:
-        things += _fixtures(rng, setting)
-    if setting.moving:
-        things += _along_the_drive(rng, setting, width, len(things))
-    else:
-        things += _one_after_the_other(rng, setting, num_frames, things)
-    return things
-
-
-def _along_the_drive(
-    rng: np.random.Generator, setting: Setting, width: int, first_index: int,
-) -> list[Thing]:
-    if setting.spacing_px is None:
-        count = int(np.clip(width // 60, 1, setting.things))
-        pitch = width / count
-        lefts = [(k + rng.uniform(0.1, 0.9)) * pitch - 20 for k in range(count)]
-    else:
-        lefts, at = [], rng.uniform(0, setting.spacing_px[0])
-        while at < width - 30:
-            lefts.append(at)
-            at += rng.uniform(*setting.spacing_px)
-    names = _names(rng, setting, len(lefts))
-    placed = []
-    for k, (left, (colour, shape)) in enumerate(zip(lefts, names)):
-        size = int(rng.integers(30, 45))
-        x = float(np.clip(left, 0, max(width - size, 0)))
-        placed.append(Thing(first_index + k, colour, shape, x, float(rng.integers(4, 106 - size)),
-                            size))
-    return placed
-
-
-def _names(
-    rng: np.random.Generator, setting: Setting, count: int, shapes: list[str] | None = None,
-) -> list[tuple[str, str]]:
-    """Draw colours and shapes; a part of the things shares its colour with an earlier one."""
-    pool = list(rng.permutation(SHAPES)) if shapes is None else shapes
-    targets, rest = pool[:setting.target_shapes], pool[setting.target_shapes:]
-    is_target = np.zeros(count, bool)
-    if targets:
-        is_target[rng.permutation(count)[:len(targets)]] = True
-    names: list[tuple[str, str]] = []
-    for k in range(count):
-        if is_target[k]:
-            shape = targets.pop()
-        elif setting.unique_shapes:
-            shape = pool[k % len(pool)]
-        else:
-            shape = str(rng.choice(rest))
-        used = [colour for colour, _ in names]
-        if used and rng.uniform() < setting.share_colour:
-            colour = used[int(rng.integers(len(used)))]
-        else:
-            colour = list(COLOURS)[int(rng.integers(len(COLOURS)))]
-        names.append((colour, str(shape)))
-    return names
-
-
-def _fixtures(rng: np.random.Generator, setting: Setting) -> list[Thing]:
-    """Place permanent furniture of two shapes on a jittered grid of 3 x 2 places."""
-    assert setting.fixtures is not None
-    count = int(rng.integers(setting.fixtures[0], setting.fixtures[1] + 1))
-    shapes = list(rng.permutation(SHAPES)[:2])
-    places = rng.permutation(6)[:count]
-    fixtures = []
-    for k, place in enumerate(places):
-        size = int(rng.integers(30, 35))
-        x = 3 + (place % 3) * 37 + int(rng.integers(-2, 3))
-        y = 12 + (place // 3) * 48 + int(rng.integers(-8, 9))
-        colour = list(COLOURS)[int(rng.integers(len(COLOURS)))]
-        fixtures.append(Thing(k, colour, str(shapes[k % 2]), float(np.clip(x, 0, VIEW_PX - size)),
-                              float(y), size, fixture=True))
-    return fixtures
-
-
-def _one_after_the_other(
-    rng: np.random.Generator, setting: Setting, num_frames: int, fixtures: list[Thing],
-) -> list[Thing]:
-    taken = {thing.shape for thing in fixtures}
-    shapes = [str(shape) for shape in rng.permutation(SHAPES) if shape not in taken]
-    count = min(setting.things, max(1, num_frames // 8))
-    names = _names(rng, setting, count, shapes)
-    pitch = num_frames / count
-    placed = []
-    for k, (colour, shape) in enumerate(names):
-        stay = int(min(rng.integers(setting.stay_frames[0], setting.stay_frames[1] + 1),
-                       max(2, pitch - 1)))
-        appears = int(k * pitch + rng.uniform(0, max(pitch - stay, 0.0)))
-        size = int(rng.integers(30, 45))
-        placed.append(Thing(len(fixtures) + k, colour, shape,
-                            float(rng.integers(0, VIEW_PX - size)),
-                            float(rng.integers(4, 106 - size)), size,
-                            max(appears, 1), appears + stay))
-    return placed
-
-
-def _place_screens(
-    rng: np.random.Generator, setting: Setting,
-) -> list[tuple[int, int, int]]:
-    if setting.screens is None:
-        return []
-    count = int(rng.integers(setting.screens[0], setting.screens[1] + 1))
-    sides = rng.permutation(2)[:count]
-    return [(int(4 + 60 * side + rng.integers(0, 12)), int(rng.integers(6, 44)),
-             int(rng.integers(24, 36))) for side in sides]
-
-
-def _blob_times(
-    rng: np.random.Generator, setting: Setting, num_frames: int,
-) -> list[tuple[int, int, int, int]]:
-    """Return (first frame, frames to cross, row, seed) of each blob that crosses the view."""
-    blobs: list[tuple[int, int, int, int]] = []
-    if setting.screens is None:
-        return blobs
-    at = int(rng.integers(0, 20))
-    while at < num_frames:
-        blobs.append((at, int(rng.integers(6, 13)), int(rng.integers(20, 76)),
-                      int(rng.integers(1 << 30))))
-        at += int(rng.integers(8, 31))
-    return blobs
 
 
 def _camera_gain(rng: np.random.Generator, num_frames: int) -> np.ndarray:

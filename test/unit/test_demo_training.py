@@ -2,10 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo model is trained on what the product computes: same patches, positions and masks."""
 
-import numpy as np
-import torch
-from transformers import AutoImageProcessor
-
 from infinipot_ros.demo.architecture import build_model, GRID, save_model
 from infinipot_ros.demo.clips import cell_labels, draw_clip, IGNORED, NO_THING, to_patches
 from infinipot_ros.demo.packing import Packer
@@ -15,6 +11,9 @@ from infinipot_ros.demo.vision import encode_frames
 from infinipot_ros.demo.vocabulary import build_tokenizer
 from infinipot_ros.demo.world import Drive
 from infinipot_ros.memory.positions import PositionScheme
+import numpy as np
+import torch
+from transformers import AutoImageProcessor
 
 
 def _clips(count, frames=8, seed=0):
@@ -104,9 +103,9 @@ def test_training_lowers_its_loss_and_goes_on_from_a_checkpoint(tmp_path):
     schedule = Schedule(patch_steps=6, frame_steps=1, clip_steps=1, frames_per_step=16)
     trainer = Trainer(schedule, 0, 1, tmp_path)
     rng = np.random.default_rng(0)
-    before = float(trainer._loss(0, rng))
+    before = trainer._loss(0, rng).item()
     trainer.run()
-    assert float(trainer._loss(0, np.random.default_rng(0))) < before
+    assert trainer._loss(0, np.random.default_rng(0)).item() < before
     again = Trainer(schedule, 0, 1, tmp_path)
     again.run()
     for one, two in zip(trainer._model.parameters(), again._model.parameters(), strict=True):

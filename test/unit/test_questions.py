@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every question has one true answer, checked here by a second way of counting."""
 
-import numpy as np
-import pytest
-
 from infinipot_ros.demo.questions import (
-    FAMILIES, is_abstention, is_right, make_question, Question, Sightings,
+    FAMILIES,
+    is_abstention,
+    is_right,
+    make_question,
+    Question,
+    Sightings,
 )
 from infinipot_ros.demo.vocabulary import build_tokenizer
 from infinipot_ros.demo.world import Drive, SETTINGS
+import numpy as np
+import pytest
 
 
 def _questions(seeds, frames=50, draws=6):

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo world is a pure function of its seed, and its truth is what its pictures show."""
 
-import numpy as np
-import pytest
-
 from infinipot_ros.demo.things import COLOURS
 from infinipot_ros.demo.world import Drive, SETTINGS
+import numpy as np
+import pytest
 
 
 @pytest.mark.parametrize('setting', SETTINGS)
@@ -39,8 +38,9 @@ def test_a_visible_thing_shows_its_colour_where_the_truth_says(setting):
         for index in range(0, 60, 6):
             view = drive.frame(index)
             for item in view.visible:
-                others = [o for o in view.visible if o is not item and _touch(o.box, item.box)]
-                if item.fraction < 1 or others or drive.setting.screens or item.thing.shape == 'ring':
+                hidden = any(o is not item and _touch(o.box, item.box) for o in view.visible)
+                hollow = item.thing.shape == 'ring'
+                if item.fraction < 1 or hidden or drive.setting.screens or hollow:
                     continue
                 x, y = round(item.centre_x), round((item.box[1] + item.box[3]) / 2)
                 seen = view.rgb[y - 2:y + 3, x - 2:x + 3].mean((0, 1))
