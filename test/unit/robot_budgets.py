@@ -204,7 +204,8 @@ def board_comment(robot: str) -> str:
 
 def board_table() -> str:
     """Return the table of docs/on_a_robot.md."""
-    rows = ['| `robot:=` | model | weights | `budget_mib` | tokens of the past | at | full after |',
+    rows = ['| `robot:=` | model | weights | `budget_mib` | tokens of the past | at '
+            '| full after |',
             '|---|---|---|---|---|---|---|']
     for robot in BOARDS:
         given = parameters(robot)
