@@ -75,7 +75,8 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
 
 
 def sampled_pictures(options: argparse.Namespace) -> Iterator[Any]:
-    """Open the recording now, and yield its pictures that `--sample-fps` asks for later.
+    """
+    Open the recording now, and yield its pictures that `--sample-fps` asks for later.
 
     Raises `ConfigError` where there is nothing to read.
     """

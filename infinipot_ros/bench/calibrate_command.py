@@ -49,7 +49,8 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
 
 
 def measure(model: Any, pictures: Iterator[np.ndarray], budget_mib: float) -> list[list[float]]:
-    """Return the CV of every layer's value norms at every compression, a list for each layer.
+    """
+    Return the CV of every layer's value norms at every compression, a list for each layer.
 
     Raises `ConfigError` where the pictures never fill the memory.
     """

@@ -28,7 +28,8 @@ def write_rows(path: Path, rows: Sequence[Any]) -> None:
 
 
 def read_rows(path: Path, kind: type[Row]) -> list[Row]:
-    """Read what `write_rows` wrote.
+    """
+    Read what `write_rows` wrote.
 
     Raises `ConfigError` when the file is not there or has other columns.
     """
@@ -57,3 +58,14 @@ def read_about(path: Path) -> Mapping[str, Any]:
         raise ConfigError(f"no results in '{path.parent}': '{path.name}' is missing")
     found: Mapping[str, Any] = json.loads(path.read_text(encoding='utf-8'))
     return found
+
+
+def about_text(about: Mapping[str, Any]) -> str:
+    """Say with what command and on what machine something was measured."""
+    machine = about['machine']
+    accelerator = '' if machine['accelerator'] == 'none' else f", {machine['accelerator']}"
+    return (f"`{about['command']}`, {about['seconds']:.0f} s on {machine['processor']} "
+            f"({machine['cores']} cores, {machine['memory_gib']} GiB{accelerator}), "
+            f"{machine['system']}, Python {machine['python']}, torch {machine['torch']}, "
+            f"transformers {machine['transformers']}, infinipot_ros {machine['version']}, "
+            f"commit {machine['commit']}.")

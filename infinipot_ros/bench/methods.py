@@ -26,7 +26,8 @@ _AMPLE_MIB = 256.0
 
 @dataclass(frozen=True)
 class Method:
-    """A named configuration of the memory; `settings` are fields of MemoryConfig.
+    """
+    A named configuration of the memory; `settings` are fields of MemoryConfig.
 
     `tokens`: a size of its own for the cumulative cache, whatever the budget of the run is.
     """
@@ -50,7 +51,8 @@ class Method:
 
 
 def method_of(name: str) -> Method:
-    """Return the method that is a policy with its own settings.
+    """
+    Return the method that is a policy with its own settings.
 
     Raises `ConfigError` naming the policies there are.
     """
@@ -76,7 +78,8 @@ class Budget:
 
 
 def parse_budget(text: str) -> Budget:
-    """Read '128' or '1/8'.
+    """
+    Read '128' or '1/8'.
 
     Raises `ConfigError` for anything else.
     """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from infinipot_ros.bench.grading import age_name, AGE_BINS, ShareRow
+from infinipot_ros.bench.grading import AGE_BINS, age_name, ShareRow
 from infinipot_ros.bench.retention import MemoryRow
 from infinipot_ros.errors import ConfigError
 import numpy as np

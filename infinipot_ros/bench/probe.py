@@ -15,7 +15,8 @@ Watch = Callable[[LayerView, Tensor], None]
 
 
 class Probe:
-    """A policy that behaves as another one and tells of each decision.
+    """
+    A policy that behaves as another one and tells of each decision.
 
     Use as a context: it gives the name under which the watched policy runs, and takes it back.
     """

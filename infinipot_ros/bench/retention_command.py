@@ -15,7 +15,11 @@ from infinipot_ros.bench.csv_files import write_rows
 from infinipot_ros.bench.methods import method_of, parse_budget, REPORTED
 from infinipot_ros.bench.retention import Cell, StreamResult
 from infinipot_ros.bench.retention_report import (
-    make_report, plot_report, Report, show_report, write_report,
+    make_report,
+    plot_report,
+    Report,
+    show_report,
+    write_report,
 )
 from infinipot_ros.bench.streams import make_streams
 from infinipot_ros.bench.workers import Job, run_jobs
@@ -63,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         f'{",".join(REPORTED)})')
     parser.add_argument('--tuning', action='store_true',
                         help='use the tuning seeds: whoever changes something looks only at these')
+    parser.add_argument('--answers', action='store_true',
+                        help='also write every question and answer (several MB)')
     add_run_arguments(parser)
 
 
@@ -83,7 +89,8 @@ def run(options: argparse.Namespace, command: Sequence[str]) -> int:
     report = make_report(results)
     folder = options.out / ('retention_quick' if options.quick else 'retention')
     finish(folder, report, command, time.perf_counter() - started, not options.no_plots)
-    write_rows(folder / 'answers.csv', [row for result in results for row in result.answers])
+    if options.answers:
+        write_rows(folder / 'answers.csv', [row for result in results for row in result.answers])
     return 0
 
 

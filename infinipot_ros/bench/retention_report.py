@@ -12,7 +12,13 @@ from typing import Any
 from infinipot_ros.bench import plots
 from infinipot_ros.bench.csv_files import read_about, read_rows, write_about, write_rows
 from infinipot_ros.bench.grading import (
-    age_metrics, cells_of, METRICS, PAIRED, PairRow, ShareRow, Tally,
+    age_metrics,
+    cells_of,
+    METRICS,
+    PAIRED,
+    PairRow,
+    ShareRow,
+    Tally,
 )
 from infinipot_ros.bench.retention import AnswerRow, MemoryRow, StreamResult
 from infinipot_ros.bench.tables import interval, plain_table

@@ -14,7 +14,8 @@ from torch import Tensor
 
 
 class SharedVision:
-    """A `VisionLanguageModel` that remembers the embeddings of the frames it has encoded.
+    """
+    A `VisionLanguageModel` that remembers the embeddings of the frames it has encoded.
 
     All else is the wrapped model's. `vision_s` adds up the time of the encodings that were run.
     """
@@ -44,8 +45,3 @@ class SharedVision:
             self.encoded += 1
             self._known[key] = found
         return found
-
-    def forget(self) -> None:
-        """Drop all embeddings, as one stream ends."""
-        self._known.clear()
-        self.vision_s, self.encoded = 0.0, 0

@@ -35,10 +35,11 @@ def resample(num_streams: int, draws: int = DRAWS, seed: int = 0) -> Counts:
 
 
 def share_of(right: Counts, asked: Counts, samples: Counts) -> Share:
-    """Return sum(right) / sum(asked) with its interval.
+    """
+    Return sum(right) / sum(asked) with its interval.
 
-    right, asked: [streams], per stream. Questions of one stream depend on each other, so whole streams
-    are drawn. NaN where nothing was asked.
+    right, asked: [streams], per stream. Questions of one stream depend on each other, so whole
+    streams are drawn. NaN where nothing was asked.
     """
     total = int(asked.sum())
     value = float(right.sum()) / total if total else float('nan')
@@ -49,10 +50,11 @@ def share_of(right: Counts, asked: Counts, samples: Counts) -> Share:
 def difference_of(
     right: tuple[Counts, Counts], asked: tuple[Counts, Counts], samples: Counts,
 ) -> Share:
-    """Return share(first) - share(second) on the same streams with its paired interval.
+    """
+    Return share(first) - share(second) on the same streams with its paired interval.
 
-    right, asked: of the two methods, each [streams]. Both get the same bootstrap samples, so what the
-    streams have in common cancels.
+    right, asked: of the two methods, each [streams]. Both get the same bootstrap samples, so what
+    the streams have in common cancels.
     """
     totals = [int(part.sum()) for part in asked]
     if min(totals) == 0:

@@ -3,8 +3,8 @@
 """
 Which streams of the demo world a benchmark runs, and what it asks in them.
 
-Everything here follows from setting, seed and length alone, so every policy sees the same frames and
-gets the same questions at the same times.
+Everything here follows from setting, seed and length alone, so every policy sees the same frames
+and gets the same questions at the same times.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stream:
             raise ConfigError(f'settings: there is no {self.setting!r}; use {", ".join(SETTINGS)}')
         if self.num_frames < 2 or self.ask_every < 1:
             raise ConfigError(
-                f'frames is {self.num_frames} and ask-every {self.ask_every}: give at least 2 and 1')
+                f'frames is {self.num_frames}, ask-every {self.ask_every}: give at least 2 and 1')
 
     @cached_property
     def ask_times(self) -> list[int]:

@@ -19,7 +19,8 @@ _loaded: dict[str, VisionLanguageModel] = {}
 def run_jobs(
     model: str, jobs: Sequence[Job], workers: int, device: str = 'cpu', dtype: str = 'float32',
 ) -> Iterator[StreamResult]:
-    """Yield the result of every job as it comes.
+    """
+    Yield the result of every job as it comes.
 
     With one worker all runs in this process.
     """

@@ -4,7 +4,12 @@
 
 from infinipot_ros.bench.csv_files import read_rows, write_rows
 from infinipot_ros.bench.grading import (
-    age_metrics, cells_of, METRICS, PairRow, ShareRow, Tally,
+    age_metrics,
+    cells_of,
+    METRICS,
+    PairRow,
+    ShareRow,
+    Tally,
 )
 from infinipot_ros.bench.retention import AnswerRow
 from infinipot_ros.bench.tables import interval, markdown_table, plain_table

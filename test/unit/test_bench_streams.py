@@ -3,7 +3,13 @@
 """Streams and questions follow from the seed; reporting and tuning seeds never meet."""
 
 from infinipot_ros.bench.streams import (
-    frames_showing, make_streams, MAX_STREAMS, questions_of, REPORT_SEED, Stream, TUNING_SEED,
+    frames_showing,
+    make_streams,
+    MAX_STREAMS,
+    questions_of,
+    REPORT_SEED,
+    Stream,
+    TUNING_SEED,
 )
 from infinipot_ros.demo.world import SEEN_FRACTION, SETTINGS
 from infinipot_ros.errors import ConfigError

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""`infinipot bench compression`: ours against TaR by all pairs, and the result as a file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+import time
+
+from infinipot_ros.bench import compression
+from infinipot_ros.bench.csv_files import write_about, write_rows
+import torch
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument('--layers', type=int, default=compression.Setting.layers)
+    parser.add_argument('--recent-frames', type=int, default=compression.Setting.recent_frames,
+                        help='r; the paper has 4 (0.125 of 31), the published code 7')
+    parser.add_argument('--dtype', choices=['float32', 'bfloat16'], default='float32')
+    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--out', type=Path, default=Path('bench_results'))
+
+
+def run(options: argparse.Namespace, command: Sequence[str]) -> int:
+    """Measure, print and write; return 0 when both targets are reached."""
+    started = time.perf_counter()
+    torch.set_num_threads(options.threads)
+    setting = compression.Setting(
+        layers=options.layers, recent_frames=options.recent_frames,
+        dtype=getattr(torch, options.dtype), device=options.device)
+    with torch.inference_mode():
+        costs = compression.measure(setting, options.repeats)
+        shared = compression.shared_tokens(setting)
+    print(compression.report(setting, costs, shared))
+    folder = options.out / 'compression'
+    write_rows(folder / 'compression.csv', costs)
+    write_about(folder / 'about.json', command, time.perf_counter() - started,
+                layers=setting.layers, tokens=setting.tokens, budget=setting.budget,
+                shared_tokens=round(shared, 5), threads=options.threads)
+    return 0 if compression.passed(costs) else 1

@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way of the retention benchmark on short streams, with the demo model."""
+
+from dataclasses import replace
+
+from infinipot_ros.bench.methods import Method, method_of, parse_budget
+from infinipot_ros.bench.retention import Cell, few_frames_allowed, run_stream
+from infinipot_ros.bench.retention_command import make_jobs, Part, QUICK, REPORT
+from infinipot_ros.bench.retention_report import (
+    budget_sweeps,
+    make_report,
+    plot_report,
+    read_report,
+    show_report,
+    write_report,
+)
+from infinipot_ros.bench.shared_vision import SharedVision
+from infinipot_ros.bench.streams import make_streams, Stream
+from infinipot_ros.errors import BudgetError
+from infinipot_ros.memory import MemoryConfig, VideoMemory
+from infinipot_ros.models import load_model
+import numpy as np
+import pytest
+
+POLICIES = ('tar', 'sliding_window', 'label_oracle')
+
+
+@pytest.fixture(scope='module')
+def model():
+    return load_model('demo')
+
+
+@pytest.fixture(scope='module')
+def results(model):
+    cells = [Cell(parse_budget(text), method_of(name)) for text in ('64', '1/4')
+             for name in POLICIES]
+    return [run_stream(model, replace(stream, first_ask=19, ask_every=20), cells)
+            for stream in make_streams('still', 2, 40, tuning=True)]
+
+
+def test_every_method_answers_the_same_questions(results):
+    asked = {}
+    for result in results:
+        for row in result.answers:
+            asked.setdefault((row.seed, row.budget, row.method), []).append(
+                (row.asked_at, row.question, row.truth, row.age))
+    assert len(asked) == 2 * 2 * len(POLICIES)
+    for seed in {key[0] for key in asked}:
+        lists = [value for key, value in asked.items() if key[0] == seed]
+        assert all(questions == lists[0] for questions in lists)
+        assert len(lists[0]) > 8
+
+
+def test_a_memory_holds_the_tokens_it_was_given(results):
+    rows = [row for result in results for row in result.memory]
+    assert {row.capacity_tokens for row in rows if row.budget == '64'} == {64}
+    # A quarter of 40 frames of 16 tokens.
+    assert {row.capacity_tokens for row in rows if row.budget == '1/4'} == {160}
+    assert all(row.held_tokens <= row.capacity_tokens for row in rows)
+    assert all(row.compressions > 0 for row in rows if row.frames == 40)
+    assert len({row.held_bytes for row in rows if row.budget == '64'}) == 1
+
+
+def test_frames_are_encoded_once_and_the_memory_does_not_notice(model):
+    rng = np.random.default_rng(0)
+    frames = [rng.integers(0, 256, (112, 112, 3)).astype(np.uint8) for _ in range(6)]
+    shared = SharedVision(model)
+    config = MemoryConfig(budget_mib=4, policy='tar', instant_frames=0, max_memory_tokens=128)
+    answers = []
+    for seen in (model, shared, shared):
+        memory = VideoMemory(seen, config)
+        for index, rgb in enumerate(frames):
+            memory.add_frame(rgb, stamp=index)
+        answers.append(memory.ask('what do you see now ?'))
+    assert shared.encoded == 6
+    assert len({answer.text for answer in answers}) == 1
+    assert answers[0].attention_by_frame == answers[2].attention_by_frame
+
+
+def test_a_robots_memory_still_refuses_four_frames(model):
+    config = Method('tar', 'tar').config(64, {})
+    with few_frames_allowed():
+        VideoMemory(model, config)
+    with pytest.raises(BudgetError):
+        VideoMemory(model, config)
+
+
+def test_a_report_reads_back_what_it_wrote(results, tmp_path):
+    report = make_report(results)
+    write_report(tmp_path, report, ['infinipot', 'bench'], 1.0)
+    back = read_report(tmp_path)
+    # NaN is not equal to itself; its text is.
+    assert str(back.shares) == str(report.shares)
+    assert str(back.pairs) == str(report.pairs)
+    assert back.memory == report.memory
+    assert back.about['command'] == 'infinipot bench'
+    text = show_report(report)
+    assert all(name in text for name in POLICIES)
+    assert 'paired differences' in text
+
+
+def test_results_do_not_depend_on_the_order_of_the_streams(results):
+    assert str(make_report(results).shares) == str(make_report(results[::-1]).shares)
+
+
+def test_plots_are_pictures(results, tmp_path):
+    pytest.importorskip('matplotlib')
+    report = make_report(results)
+    plot_report(tmp_path, report)
+    for name in ('accuracy_by_age', 'memory_by_length'):
+        assert (tmp_path / f'{name}.png').read_bytes().startswith(b'\x89PNG')
+    # Two budgets are no curve.
+    assert not budget_sweeps(report)
+    assert not (tmp_path / 'accuracy_by_budget.png').exists()
+
+
+def test_the_planned_tables_are_on_reporting_seeds_and_whole_streams():
+    for plan in (REPORT, QUICK):
+        jobs = make_jobs(plan, POLICIES, tuning=False)
+        assert len(jobs) == sum(part.streams for part in plan)
+        assert all(9_000_000 <= stream.seed < 9_100_000 for stream, _ in jobs)
+    still = next(part for part in REPORT if part.setting == 'still')
+    assert still.streams >= 16
+    assert {'64', '128'} <= set(still.budgets)
+
+
+def test_one_job_runs_every_budget_with_every_policy():
+    jobs = make_jobs([Part('calm', ('64', '1/2'), 2, 30)], POLICIES, tuning=True)
+    stream, cells = jobs[0]
+    assert isinstance(stream, Stream)
+    assert [(cell.budget.text, cell.method.name) for cell in cells] == [
+        (budget, name) for budget in ('64', '1/2') for name in POLICIES]
