@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from infinipot_ros.node.guarding import describe, Throttle
 from infinipot_ros.node.video_memory_node import VideoMemoryNode
@@ -24,7 +24,7 @@ from rclpy.utilities import remove_ros_args
 
 # beside the questions: a camera, timers, parameters, lifecycle, memory files
 SPARE_THREADS = 6
-REPLY_TIMEOUT_S = 0.5
+REPLY_TIMEOUT_S = 0.3
 
 
 def compose(executor: Executor,
@@ -53,9 +53,9 @@ def threads_of(node: VideoMemoryNode) -> int:
     return int(node.parameters['qa.queue']) + 1 + len(node.parameters['cameras']) + SPARE_THREADS
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run(arguments: list[str] | None = None) -> NoReturn:
     """
-    Run until SIGINT or SIGTERM, then answer who still waits, save, and be gone within 5 s.
+    Run until SIGINT or SIGTERM, then answer who still waits, save, and end the process within 5 s.
 
     Our own handlers, because rclpy's take the context down first, and with it every answer.
     """
@@ -80,7 +80,10 @@ def run(arguments: list[str] | None = None) -> int:
         if not spinning.is_alive():
             break
     stop(executor, nodes)
-    return 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python's own end waits for a model that is at work, and takes seconds to unload torch
+    os._exit(0)
 
 
 def spin(executor: Executor) -> None:
@@ -101,18 +104,16 @@ def spin(executor: Executor) -> None:
 
 def stop(executor: Executor, nodes: Sequence[VideoMemoryNode]) -> None:
     """Close nodes and executor; a model that does not come back does not hold up the end."""
-    for node in nodes:
-        node.close()
+    closing = [threading.Thread(target=node.close) for node in nodes]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join()
     end = time.monotonic() + REPLY_TIMEOUT_S
     while any(node.questions.open for node in nodes) and time.monotonic() < end:
         time.sleep(0.01)
-    executor.shutdown(timeout_sec=0.5)
-    hung = any(node.engine.alive() for node in nodes)
-    if not hung:
+    executor.shutdown(timeout_sec=REPLY_TIMEOUT_S)
+    if not any(node.engine.alive() for node in nodes):
         for node in nodes:
             node.destroy_node()
     rclpy.try_shutdown()
-    if hung:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)

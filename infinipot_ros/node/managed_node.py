@@ -29,13 +29,15 @@ class ManagedNode(LifecycleNode):
     """
     Name the work of each transition; the rest is here.
 
-    `state` is the lifecycle state, `reason` why the last transition failed ('' if it did not).
+    `state` is the lifecycle state, `under_way` the transition that runs now ('' if none does), and
+    `reason` why the last one failed ('' if it did not).
     """
 
     def __init__(self, node_name: str, **options: Any) -> None:
         """Create the node, unconfigured; options are those of rclpy.node.Node."""
         super().__init__(node_name, **options)
         self.state = 'unconfigured'
+        self.under_way = ''
         self.reason = ''
         # reentrant, so that the state can be asked for while a model loads
         group = ReentrantCallbackGroup()
@@ -105,12 +107,15 @@ class ManagedNode(LifecycleNode):
     def _transition(self, verb: str, goal: str,
                     work: Callable[[], None]) -> TransitionCallbackReturn:
         """Do the work of a transition; whatever it raises is the reason why it failed."""
+        self.under_way = verb
         try:
             work()
         except Exception as error:  # rclpy would lose the text
             self.reason = f'could not {verb}: {describe(error)}'
             self.get_logger().error(self.reason)
             return FAILURE
+        finally:
+            self.under_way = ''
         self.state, self.reason = goal, ''
         self.get_logger().info(f'now {goal}')
         return SUCCESS

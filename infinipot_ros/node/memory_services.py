@@ -26,7 +26,11 @@ class MemoryServices:
 
     def __init__(self, node: Node, engine: EngineThread, checkpoints: Checkpoints,
                  on_reset: Callable[[], None]) -> None:
-        """Create the services; `on_reset` is called when the memory has become another one."""
+        """
+        Create the services.
+
+        :param on_reset: called in the engine thread when the memory has become another one.
+        """
         self._engine = engine
         self._checkpoints = checkpoints
         self._on_reset = on_reset
@@ -44,11 +48,11 @@ class MemoryServices:
                 raise InfinipotError('there is no memory yet; configure the node first')
             seen = memory.status().frames_seen
             memory.reset()
+            self._on_reset()
             return seen
 
         self._engine.drop_frames('memory reset')
         seen = self._engine.call(reset, RESET_TIMEOUT_S)
-        self._on_reset()
         response.success, response.message = True, f'{seen} frames are forgotten'
         return response
 
@@ -61,8 +65,12 @@ class MemoryServices:
     def _load(self, request: MemoryFile.Request,
               response: MemoryFile.Response) -> MemoryFile.Response:
         path = self._checkpoints.path(request.path)
-        self._engine.call(lambda: self._checkpoints.load(path), FILE_TIMEOUT_S)
-        self._on_reset()
+
+        def load() -> None:
+            self._checkpoints.load(path)
+            self._on_reset()
+
+        self._engine.call(load, FILE_TIMEOUT_S)
         return self._done(response, path, 'the memory is loaded')
 
     @staticmethod

@@ -94,7 +94,7 @@ class Outputs:
             if cloud is not None:
                 self._map.publish(cloud)
 
-    def on_answer(self, answer: Answer) -> None:
+    def on_answer(self, question: str, answer: Answer) -> None:
         """Publish the frames that an answer rests on."""
         memory = self._engine.memory
         if memory is None or not answer.evidence or not self._evidence.get_subscription_count():
@@ -106,8 +106,8 @@ class Outputs:
                       evidence.relevance / total if total else 0.0)
                  for evidence in answer.evidence[:SHEET_TILES]]
         best = answer.evidence[0]
-        self._evidence.publish(jpeg_message(sheet(f'> {answer.text}', tiles), best.stamp_ns,
-                                            best.frame_id))
+        drawn = sheet(f'{question}   {answer.text}', tiles)
+        self._evidence.publish(jpeg_message(drawn, best.stamp_ns, best.frame_id))
 
     def on_description(self, answer: Answer, cameras: tuple[str, ...]) -> None:
         """Publish what is seen now."""

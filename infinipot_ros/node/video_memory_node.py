@@ -11,9 +11,8 @@ fails says why in the log, in /diagnostics and in every answer, and can be tried
 from __future__ import annotations
 
 from collections.abc import Mapping
-import sys
 import time
-from typing import Any, TYPE_CHECKING
+from typing import Any, NoReturn, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
 from infinipot_ros.errors import CheckpointError, ConfigError, InfinipotError
@@ -34,8 +33,8 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, FrameReceipt
 
-LOAD_TIMEOUT_S = 3600.0
-SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.5, 1.0
+LOAD_TIMEOUT_S, FREE_TIMEOUT_S = 3600.0, 30.0
+SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.0, 0.8
 # a scene that changes all the time is described no more often than this
 NOVELTY_GAP_S = 2.0
 
@@ -54,7 +53,7 @@ class VideoMemoryNode(ManagedNode):
         self._described = self._saved = time.monotonic()
         self.engine = EngineThread(
             Hooks(newest=lambda: self.inputs.newest(), on_frame=self._on_frame,
-                  on_answer=lambda question, answer: self.outputs.on_answer(answer),
+                  on_answer=lambda question, answer: self.outputs.on_answer(question.text, answer),
                   on_description=self._on_description, on_error=self._on_engine_error),
             name=f'{node_name} engine')
         self.parameters = Parameters(self, self._apply, self._refusal)
@@ -110,12 +109,11 @@ class VideoMemoryNode(ManagedNode):
         """Save the memory if that is wanted, and free it and the model."""
         self.deactivate()
         self._save_own()
-        self.engine.call(lambda: self.engine.set_memory(None), LOAD_TIMEOUT_S)
+        self.engine.call(self._free, FREE_TIMEOUT_S)
         if self._lease is not None:
             self._lease.release()
             self._lease = None
         self.parameters.fix(False)
-        self._forget()
 
     def close(self) -> None:
         """Save the memory if that is wanted and end the engine, within seconds."""
@@ -156,6 +154,10 @@ class VideoMemoryNode(ManagedNode):
                 f'begins with an empty memory: {self._restore_refused}. The file stays as it is '
                 'and is not written over; move it away, or call ~/save_memory')
 
+    def _free(self) -> None:
+        self.engine.set_memory(None)
+        self._forget()
+
     def _save_own(self) -> None:
         """Save the node's own checkpoint, if it is to be restored next time."""
         if not self.parameters['checkpoint.restore'] or self._restore_refused or \
@@ -172,6 +174,9 @@ class VideoMemoryNode(ManagedNode):
     def _not_active(self) -> str:
         if self.state == 'active':
             return ''
+        if self.under_way:
+            return (f'the node is about to {self.under_way}, which takes as long as its model '
+                    'takes to load; ask again in a moment')
         if self.reason:
             return f'the node is {self.state}; it {self.reason}'
         return (f'the node is {self.state}; activate it (ros2 lifecycle set '
@@ -233,7 +238,7 @@ class VideoMemoryNode(ManagedNode):
         self._report(what, self._last_error)
 
     def _forget(self) -> None:
-        """Forget what belonged to a memory that is gone."""
+        """Forget what belonged to a memory that is gone; in the engine thread."""
         self.outputs.forget()
         self.questions.forget()
 
@@ -254,11 +259,11 @@ class VideoMemoryNode(ManagedNode):
                 self.engine.post(lambda: self.checkpoints.save(path))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the node until it is told to stop; returns the exit status."""
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the node until it is told to stop, and end the process with status 0."""
     from infinipot_ros.node.composition import run
-    return run(arguments)
+    run(arguments)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

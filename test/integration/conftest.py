@@ -174,10 +174,16 @@ class Client:
         """Save or load."""
         return self.call(MemoryFile, f'infinipot/{verb}_memory', MemoryFile.Request(path=path))
 
-    def state(self, within_s: float = WAIT_S) -> str:
+    def state(self) -> str:
         """Return the lifecycle state."""
-        return str(self.call(GetState, 'infinipot/get_state', GetState.Request(),
-                             within_s).current_state.label)
+        for _ in range(6):
+            wait = self.begin(GetState, 'infinipot/get_state', GetState.Request())
+            try:
+                return str(wait(10.0).current_state.label)
+            except AssertionError:
+                # a server that is just being discovered may answer before it knows its client
+                continue
+        raise AssertionError('no one tells the lifecycle state')
 
     def change(self, transition: str) -> bool:
         """Make a lifecycle transition; return its success."""

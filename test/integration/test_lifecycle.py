@@ -16,10 +16,20 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from conftest import Client, drive_past, SECOND_NS, until, until_seen, World  # noqa: E402
+from conftest import (  # noqa: E402
+    Client,
+    drive_past,
+    SECOND_NS,
+    TRANSITIONS,
+    until,
+    until_seen,
+    World,
+)
 from infinipot_ros.models.loading import demo_folder  # noqa: E402
+from infinipot_ros.node import video_memory_node  # noqa: E402
 from infinipot_ros.node.model_pool import MODELS  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
+from lifecycle_msgs.srv import ChangeState  # noqa: E402
 
 R = VideoQA.Response
 START_NS = 1_700_000_000 * SECOND_NS
@@ -75,6 +85,27 @@ def test_transitions_that_the_state_does_not_allow_are_refused(world: World) -> 
     assert not client.change('configure')
     assert not client.change('deactivate')
     assert client.state() == 'inactive'
+
+
+def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    load, loaded = video_memory_node.acquire_model, threading.Event()
+
+    def slowly(values: Any) -> Any:
+        loaded.wait(20.0)
+        return load(values)
+    monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
+    _, client = robot(world, 'unconfigured', autostart=False)
+    request = ChangeState.Request()
+    request.transition.id = TRANSITIONS['configure']
+    configured = client.begin(ChangeState, 'infinipot/change_state', request)
+    until(lambda: client.state() == 'configuring', 'configuring')
+    response = client.ask('now ?')
+    assert response.status == R.NOT_ACTIVE and 'about to configure' in response.message
+    assert not client.change('configure')
+    assert client.set(sample_fps=3.0) == ''
+    loaded.set()
+    assert configured().success and client.state() == 'inactive'
 
 
 def test_a_missing_model_folder_is_named_and_the_second_try_succeeds(

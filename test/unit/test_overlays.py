@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of what is kept: bright where it is, dark where it is not."""
+
+from __future__ import annotations
+
+from infinipot_ros.node.overlays import ACCENT, mark_patches, sheet, Tile
+import numpy as np
+import pytest
+
+PICTURE = np.full((64, 96, 3), (200, 120, 40), np.uint8)
+
+
+def test_kept_patches_stay_as_they_are_and_evicted_ones_are_dark_and_grey() -> None:
+    shares = np.zeros((4, 6), np.float32)
+    shares[1, 2] = 1.0
+    marked = mark_patches(PICTURE, shares)
+    assert marked[24, 40].tolist() == [200, 120, 40]
+    evicted = marked[56, 8].astype(int)
+    assert evicted.max() < 70 and evicted.max() - evicted.min() < 40
+    assert (marked == ACCENT).all(axis=2).sum() > 40
+    assert (PICTURE == (200, 120, 40)).all()
+
+
+@pytest.mark.parametrize('share', [0.0, 1.0])
+def test_a_frame_kept_whole_or_not_at_all_has_no_border(share: float) -> None:
+    marked = mark_patches(PICTURE, np.full((4, 4), share, np.float32))
+    assert not (marked == ACCENT).all(axis=2).any()
+    assert np.array_equal(marked, PICTURE) == (share == 1.0)
+
+
+def test_brightness_grows_with_the_share() -> None:
+    levels = [mark_patches(PICTURE, np.full((1, 1), share, np.float32)).mean()
+              for share in (0.0, 0.25, 0.5, 1.0)]
+    assert levels == sorted(levels) and levels[0] < levels[-1] / 2
+
+
+@pytest.mark.parametrize('count', [0, 1, 4, 5, 12])
+def test_a_sheet_has_room_for_every_tile_title_and_caption(count: int) -> None:
+    rng = np.random.default_rng(count)
+    tiles = [Tile(rng.integers(0, 256, (int(rng.integers(20, 300)), 100, 3)).astype(np.uint8),
+                  None, 'camera  1.5 s ago ' * 20, 2.0) for _ in range(count)]
+    drawn = sheet('wie heißt der Ball? ' * 40, tiles, tile_px=80)
+    assert drawn.dtype == np.uint8 and drawn.shape[1] >= 360
+    rows = -(-count // 4)
+    assert drawn.shape[0] >= rows * 80 * 0.2
+    assert drawn[:30].max() > 200
