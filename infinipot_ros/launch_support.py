@@ -22,6 +22,19 @@ import yaml
 PACKAGE = 'infinipot_ros'
 NODE_NAME = 'infinipot'
 SETTINGS = ('calm', 'still', 'crowd', 'screen', 'vivid')  # of the demo world, without its imports
+OVERRIDES = {
+    'image_topic': 'topic of the only camera; one that ends in /compressed is read as '
+                   'CompressedImage',
+    'cameras': 'several cameras, as front=front/image_raw,rear=rear/image_raw',
+    'pose_topic': 'Odometry, PoseStamped or PoseWithCovarianceStamped topic of the robot',
+    'model': "Hugging Face model name or folder, or 'demo' for the embedded model of the demo "
+             'world',
+    'budget_mib': "MiB that a robot's memory may hold",
+    'autostart': 'true: the node configures and activates itself; false: a lifecycle manager does',
+    'use_sim_time': 'true: take the time from /clock',
+    'params_file': "a parameter file whose entries win over the robot's file and lose against "
+                   'arguments given here',
+}
 COMPRESSED_SUFFIX = '/compressed'
 
 _PARAMETERS_KEY = 'ros__parameters'
@@ -174,8 +187,7 @@ def node_parameters(arguments: Mapping[str, str]) -> dict[str, Any]:
     Merge the robot's file, `params_file` and the launch arguments, the later ones winning.
 
     :param arguments: launch arguments as text; an empty one was not given. Read are `robot`,
-        `namespace`, `params_file`, `image_topic`, `cameras`, `pose_topic`, `model`,
-        `budget_mib`, `autostart`, `use_sim_time`.
+        `namespace` and those in `OVERRIDES`.
     :raises ConfigError: an argument cannot be used; the message names it.
     """
     given = {name: text.strip() for name, text in arguments.items() if text.strip()}
@@ -266,22 +278,6 @@ def write_parameters(parameters: Mapping[str, Mapping[str, Any]]) -> Path:
             'w', prefix='infinipot_', suffix='.yaml', delete=False, encoding='utf-8') as file:
         yaml.safe_dump(document, file)
     return Path(file.name)
-
-
-def typed(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """
-    Mark every text as a text, for launch_ros.
-
-    It reads plain texts as YAML, so a model folder named 007 would arrive as the number 7.
-    """
-    from launch_ros.parameter_descriptions import ParameterValue
-    marked = dict(parameters)
-    for name, value in parameters.items():
-        if isinstance(value, str):
-            marked[name] = ParameterValue(value, value_type=str)
-        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
-            marked[name] = ParameterValue(value, value_type=list[str])
-    return marked
 
 
 def _known(directory: Path) -> str:

@@ -4,7 +4,7 @@
 from pathlib import Path
 import re
 
-from infinipot_ros.launch_support import known_robots
+from infinipot_ros.launch_support import known_robots, OVERRIDES
 from infinipot_ros.node.parameter_table import camera_parameters, NODE_PARAMETERS
 import pytest
 import robot_budgets
@@ -17,10 +17,14 @@ SOME_PARAMETERS = 'on_time_jump|sample_fps|depth_range_m|instant_frames|frame_wi
 
 
 def launch_arguments(name: str) -> set[str]:
-    """Return the arguments that a launch file declares; nav2 takes those of robot."""
-    source = 'robot.launch.py' if name == 'nav2.launch.py' else name
-    text = (ROOT / 'launch' / source).read_text()
-    return set(re.findall(r"DeclareLaunchArgument\(\s*'(\w+)'", text))
+    """Return the arguments that a launch file declares, without launch."""
+    text = (ROOT / 'launch' / name).read_text()
+    declared = set(re.findall(r"DeclareLaunchArgument\(\s*'(\w+)'", text))
+    for function, names in (('robot_argument', {'robot'}), ('log_level_argument', {'log_level'}),
+                            ('override_arguments', set(OVERRIDES))):
+        if f'{function}(' in text:
+            declared |= names
+    return declared
 
 
 @pytest.mark.parametrize('document', DOCUMENTS, ids=lambda path: path.name)
