@@ -36,8 +36,13 @@ class Picture:
 
 
 class Recording(Protocol):
-    """Pictures in the order of the recording; can be read from the start any number of times."""
+    """
+    Pictures in the order of the recording; can be read from the start any number of times.
 
+    `has_stamps` says whether it knows when a picture was taken, and not only how far in it is.
+    """
+
+    has_stamps: bool
     skipped: int
 
     def pictures(self) -> Iterator[Picture]:
@@ -77,6 +82,8 @@ def shrink(rgb: Rgb, max_side_px: int) -> Rgb:
 class VideoFile:
     """A video file that OpenCV can decode."""
 
+    has_stamps = False
+
     def __init__(self, path: Path) -> None:
         """Open the file and look at its first picture."""
         self.path = path
@@ -114,6 +121,8 @@ class VideoFile:
 
 class Bag:
     """One image topic of a rosbag2 bag (sqlite3 or mcap)."""
+
+    has_stamps = True
 
     def __init__(self, path: Path, topic: str = '') -> None:
         """Open the bag and choose the topic."""

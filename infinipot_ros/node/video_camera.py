@@ -49,6 +49,9 @@ class VideoCamera(Node):
         self._recorded_stamps = given['stamps'] == 'recorded'
         self._awaited = given['wait_for_subscribers']
         self._recording = open_recording(Path(given['video']).expanduser(), given['topic'])
+        if self._recorded_stamps and not self._recording.has_stamps:
+            raise ConfigError(f'stamps: {self._recording.describe()} does not say when it was '
+                              "recorded; use 'now'")
         self._publisher = PicturePublisher(self, IMAGE_TOPIC, given['frame_id'])
         self._start()
         self.get_logger().info(f'playing {self._recording.describe()}')

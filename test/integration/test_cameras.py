@@ -29,6 +29,7 @@ from std_msgs.msg import String  # noqa: E402
 
 CLIP = Path(__file__).parents[1] / 'data' / 'vtest_clip.mp4'
 DEADLINE_S = 20.0
+BAG_START_NS = 5_000_000_000
 
 
 class Listener:
@@ -160,6 +161,42 @@ def test_a_video_plays_in_its_own_rhythm(listener: Listener, start: Any) -> None
     assert process.returncode == 0
 
 
+def test_a_bag_plays_with_its_own_stamps_or_new_ones(
+        listener: Listener, start: Any, tmp_path: Path) -> None:
+    """A picture that cannot be decoded is left out and counted."""
+    write_bag(tmp_path / 'bag', '/cam/image_raw', [10, None, 30])
+    images = listener.heard['camera/image_raw']
+    process = start('video_camera', video=str(tmp_path / 'bag'), stamps='recorded',
+                    wait_for_subscribers=2)
+    listener.wait(lambda: len(images) >= 2)
+    assert [(int(image_to_rgb(image).max()), stamp_ns(image), image.header.frame_id)
+            for image in images] == [(10, BAG_START_NS, 'lens'),
+                                     (30, BAG_START_NS + 200_000_000, 'lens')]
+    last = next(line for line in process.stdout if 'the recording is over' in line)
+    assert '1 pictures could not be decoded' in last
+    before_ns = time.time_ns()
+    start('video_camera', video=str(tmp_path / 'bag'), wait_for_subscribers=2)
+    listener.wait(lambda: len(images) >= 4)
+    assert before_ns < stamp_ns(images[2]) < stamp_ns(images[3])
+
+
+def write_bag(folder: Path, topic: str, levels: list[int | None]) -> None:
+    """Write grey pictures of 12 x 16 px, 100 ms apart; None is one without its pixels."""
+    rosbag2 = pytest.importorskip('rosbags.rosbag2', reason='needs the package rosbags')
+    from rosbags.typesys import get_typestore, Stores
+    store = get_typestore(Stores.ROS2_JAZZY)
+    kind = 'sensor_msgs/msg/Image'
+    with rosbag2.Writer(folder, version=9) as writer:
+        connection = writer.add_connection(topic, kind, typestore=store)
+        for number, level in enumerate(levels):
+            taken_ns = BAG_START_NS + number * 100_000_000
+            header = store.types['std_msgs/msg/Header'](
+                store.types['builtin_interfaces/msg/Time'](*divmod(taken_ns, 10**9)), 'lens')
+            pixels = np.full(0 if level is None else 12 * 16 * 3, level or 0, np.uint8)
+            message = store.types[kind](header, 12, 16, 'rgb8', 0, 48, pixels)
+            writer.write(connection, taken_ns, store.serialize_cdr(message, kind))
+
+
 @pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_camera_in_order(listener: Listener, start: Any, how: int) -> None:
     """Exit code 0 and no traceback, in the middle of a recording."""
@@ -174,6 +211,7 @@ def test_a_signal_ends_a_camera_in_order(listener: Listener, start: Any, how: in
 @pytest.mark.parametrize(('module', 'parameters', 'message'), [
     ('video_camera', {'video': '/nowhere.mp4'}, "there is no file or folder '/nowhere.mp4'"),
     ('video_camera', {}, "video is ''; it has to be a video file or a rosbag2 bag"),
+    ('video_camera', {'video': str(CLIP), 'stamps': 'recorded'}, 'does not say when it was'),
     ('video_camera', {'video': str(CLIP), 'rate': 0}, 'rate is 0; it has to be a number from'),
     ('simulated_camera', {'setting': 'wild'}, "setting is 'wild'; it has to be one of 'calm'"),
     ('simulated_camera', {'end': 301}, 'end at most num_frames, which is 300')])
