@@ -28,6 +28,8 @@ from infinipot_ros.demo.questions import SIDES
 from infinipot_ros.demo.things import COLOURS, SHAPES
 from infinipot_ros.demo.vision import encode_frames
 import numpy as np
+from safetensors import safe_open
+from safetensors.torch import save_file
 import torch
 from torch import nn
 import torch.distributed as dist
@@ -206,19 +208,36 @@ class Trainer:
 
     def _save(self) -> None:
         save_model(self._model, self._tokenizer, self._output / 'model')
-        state = {'model': self._model.state_dict(), 'step': self._step,
-                 'optimisers': [o.state_dict() for o in self._optimisers]}
-        torch.save(state, self._output / 'state.tmp')
-        os.replace(self._output / 'state.tmp', self._output / 'state.pt')
+        state = {f'model.{name}': value for name, value in self._model.state_dict().items()
+                 if name != 'lm_head.weight'}
+        for name, value in self._optimiser_state():
+            state[name] = value
+        save_file(state, self._output / 'state.tmp', {'step': str(self._step)})
+        os.replace(self._output / 'state.tmp', self._output / 'state.safetensors')
 
     def _resume(self) -> None:
-        path = self._output / 'state.pt'
-        if path.exists():
-            state = torch.load(path, weights_only=True)
-            self._model.load_state_dict(state['model'])
-            for optimiser, saved in zip(self._optimisers, state['optimisers']):
-                optimiser.load_state_dict(saved)
-            self._step = state['step']
+        path = self._output / 'state.safetensors'
+        if not path.exists():
+            return
+        with safe_open(path, 'pt') as file:
+            self._step = int(file.metadata()['step'])
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        model = {name.removeprefix('model.'): value for name, value in state.items()
+                 if name.startswith('model.')}
+        self._model.load_state_dict(model, strict=False)
+        for k, optimiser in enumerate(self._optimisers):
+            saved = optimiser.state_dict()
+            for name, value in state.items():
+                if name.startswith(f'optimiser{k}.'):
+                    _, parameter, entry = name.split('.')
+                    saved['state'].setdefault(int(parameter), {})[entry] = value
+            optimiser.load_state_dict(saved)
+
+    def _optimiser_state(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for k, optimiser in enumerate(self._optimisers):
+            for parameter, entries in optimiser.state_dict()['state'].items():
+                for entry, value in entries.items():
+                    yield f'optimiser{k}.{parameter}.{entry}', value.contiguous()
 
 
 class _Log:
