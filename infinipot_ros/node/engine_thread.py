@@ -10,7 +10,7 @@ Nothing here imports ROS.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 import threading
 import time
@@ -35,7 +35,8 @@ class EngineThread:
         self.status: MemoryStatus | None = None
         self.dropped: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()  # spent on frames, compression, answers
+        # spent on frames, compression, answers
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.busy_since: float | None = None
         self._hooks = hooks
         self._model_lock: threading.Lock = threading.Lock()

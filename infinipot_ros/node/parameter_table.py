@@ -77,7 +77,7 @@ class Spec:
         """Return an allowed value in its own type: 2 is 2.0 for a double."""
         if self.kind == 'double':
             return float(value)
-        return tuple(value) if self.kind == 'string[]' else value  # type: ignore[no-any-return]
+        return tuple(value) if self.kind == 'string[]' else value
 
     def _in_range(self, value: Any) -> bool:
         assert self.low is not None and self.high is not None
