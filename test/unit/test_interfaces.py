@@ -70,13 +70,15 @@ PROMISED: list[tuple[Any, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(('message', 'fields'), PROMISED, ids=lambda value: getattr(value, '__name__', ''))
+@pytest.mark.parametrize(
+    ('message', 'fields'), PROMISED, ids=lambda value: getattr(value, '__name__', ''))
 def test_fields_are_the_promised_ones(message: Any, fields: dict[str, str]) -> None:
     assert message.get_fields_and_field_types() == fields
 
 
 def test_status_constants_keep_their_numbers() -> None:
-    names = ('ANSWERED', 'EMPTY_MEMORY', 'BAD_REQUEST', 'BUSY', 'TIMEOUT', 'CANCELLED', 'FAILED', 'NOT_ACTIVE')
+    names = ('ANSWERED', 'EMPTY_MEMORY', 'BAD_REQUEST', 'BUSY',
+             'TIMEOUT', 'CANCELLED', 'FAILED', 'NOT_ACTIVE')
     assert [getattr(VideoQA.Response, name) for name in names] == list(range(8))
 
 
@@ -84,7 +86,8 @@ def test_only_the_question_has_to_be_given() -> None:
     request = VideoQA.Request(question='Where is the ball?')
     assert request.cameras == []
     assert (request.since.sec, request.until.sec) == (0, 0)
-    assert (request.max_new_tokens, request.timeout_s, request.continue_dialogue) == (0, 0.0, False)
+    assert (request.max_new_tokens, request.timeout_s) == (0, 0.0)
+    assert request.continue_dialogue is False
 
 
 def test_a_message_checks_its_fields() -> None:

@@ -11,14 +11,14 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
-import pytest
-
 import infinipot_ros
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE_XML = ElementTree.parse(ROOT / 'package.xml').getroot()
 
-# Where a module comes from: its key in package.xml, its name in setup.py (None: not for the road without ROS).
+# Where a module comes from: its key in package.xml, and its name in pyproject.toml (None: not on
+# the road without ROS).
 MODULES = {
     'ament_index_python': ('ament_index_python', None),
     'builtin_interfaces': ('builtin_interfaces', None),
@@ -161,11 +161,12 @@ def test_licence_is_there_and_named() -> None:
 
 
 def pinned_requirements(name: str) -> dict[str, list[str]]:
-    """Return the versions in a requirements file by package name; raises on a line without a pin."""
+    """Return the versions in a requirements file by package; fail on a line without a pin."""
     pins: dict[str, list[str]] = {}
     for line in (ROOT / 'requirements' / f'{name}.txt').read_text(encoding='utf-8').splitlines():
         if line and not line.startswith('#'):
-            match = re.fullmatch(r"([a-z0-9-]+)==([\w.]+)(; python_version (?:<|>=) '3\.11')?", line)
+            match = re.fullmatch(
+                r"([a-z0-9-]+)==([\w.]+)(; python_version (?:<|>=) '3\.11')?", line)
             assert match is not None, f'{name}.txt: {line}'
             pins.setdefault(match[1], []).append(match[2])
     return pins

@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return a folder of commands, all that a machine of this test has; without Python or compiler."""
+    """Return a folder with all the commands that there are: no Python, no compiler."""
     commands = tmp_path / 'bin'
     commands.mkdir()
     for tool in TOOLS:
@@ -48,19 +48,21 @@ def command(path: Path, name: str, text: str) -> None:
 
 def fake_python(path: Path, headers: Path | None, modules: bool = True) -> None:
     """Put a Python on the path that is new enough, and may lack modules or headers."""
-    command(path, 'python3', f'''
+    command(path, 'python3', f"""
         case "$*" in
             *ensurepip*) exit {0 if modules else 1} ;;
             *sysconfig*) echo "{headers}" ;;
             *realpath*) echo "{path}/python3" ;;
             --version) echo Python 3.11.0 ;;
-        esac''')
+        esac""")
 
 
-def setup(checkout: Path, path: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def setup(checkout: Path, path: Path, *arguments: str,
+          **variables: str) -> subprocess.CompletedProcess[str]:
     """Run scripts/setup with nothing but the given commands and variables."""
-    return subprocess.run([str(path / 'bash'), str(checkout / 'scripts' / 'setup'), *arguments],
-                          env={'PATH': str(path), **variables}, capture_output=True, text=True, timeout=60)
+    program = [str(path / 'bash'), str(checkout / 'scripts' / 'setup'), *arguments]
+    return subprocess.run(program, env={'PATH': str(path), **variables},
+                          capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize('name', SCRIPTS)
@@ -114,7 +116,8 @@ def test_setup_on_another_processor(checkout: Path, path: Path, tmp_path: Path) 
     assert 'Install ROS 2' in ended.stderr
 
 
-def test_setup_takes_the_sourced_ros_and_needs_its_colcon(checkout: Path, path: Path, tmp_path: Path) -> None:
+def test_setup_takes_the_sourced_ros_and_needs_its_colcon(
+        checkout: Path, path: Path, tmp_path: Path) -> None:
     (tmp_path / 'Python.h').touch()
     fake_python(path, tmp_path)
     for name in ('c++', 'make', 'ros2'):
@@ -139,7 +142,8 @@ def test_setup_refuses_a_slip(checkout: Path, path: Path) -> None:
 
 @pytest.mark.parametrize('options', ['', 'set -u; '])
 def test_env_before_setup_says_so_and_leaves_the_shell_alive(checkout: Path, options: str) -> None:
-    script = f'{options}source "{checkout}/scripts/env.sh"; echo "status $?, alive"; set | grep ^_infinipot_'
+    script = (f'{options}source "{checkout}/scripts/env.sh"; echo "status $?, alive"; '
+              'set | grep ^_infinipot_')
     ended = subprocess.run(['bash', '-c', script], capture_output=True, text=True, timeout=60)
     assert ended.stdout == 'status 1, alive\n'
     assert f"run '{checkout}/scripts/setup' first" in ended.stderr
