@@ -16,8 +16,4 @@ setup(
     packages=[*find_packages(include=['infinipot_ros', 'infinipot_ros.*']), DEMO_MODEL],
     package_dir={DEMO_MODEL: 'resource/demo_model'},
     package_data={'infinipot_ros': ['py.typed'], DEMO_MODEL: ['*']},
-    data_files=[
-        ('share/ament_index/resource_index/packages', ['resource/infinipot_ros']),
-        ('share/infinipot_ros', ['package.xml']),
-    ],
 )
