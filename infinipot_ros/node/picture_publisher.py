@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from array import array
+import math
+import time
 
 from builtin_interfaces.msg import Time
 from infinipot_ros.node.compressed_images import rgb_to_jpeg
@@ -15,6 +17,8 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import Header
 
 NANOSECONDS = 1_000_000_000
+# a publisher knows of a subscription a little before that one listens
+SETTLE_S = 0.5
 
 
 def to_time(stamp_ns: int) -> Time:
@@ -30,6 +34,7 @@ class PicturePublisher:
         qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
         self._frame_id = frame_id
         self._jpeg_quality = jpeg_quality
+        self._there_since = math.inf
         self._raw = node.create_publisher(
             Image, topic, qos,
             qos_overriding_options=QoSOverridingOptions.with_default_policies())
@@ -37,9 +42,14 @@ class PicturePublisher:
             CompressedImage, f'{topic}/compressed', qos,
             qos_overriding_options=QoSOverridingOptions.with_default_policies())
 
-    def subscribers(self) -> int:
-        """Return how many subscriptions there are, to either topic."""
-        return int(self._raw.get_subscription_count() + self._compressed.get_subscription_count())
+    def ready(self, subscriptions: int) -> bool:
+        """Say whether there have been so many subscriptions, to either topic, for a moment."""
+        there = self._raw.get_subscription_count() + self._compressed.get_subscription_count()
+        if there < subscriptions:
+            self._there_since = math.inf
+            return False
+        self._there_since = min(self._there_since, time.monotonic())
+        return subscriptions == 0 or time.monotonic() - self._there_since > SETTLE_S
 
     def publish(self, rgb: Rgb, stamp_ns: int, frame_id: str = '') -> None:
         """

@@ -68,7 +68,7 @@ class SimulatedCamera(Node):
 
     def _take_picture(self) -> None:
         if self._awaited:
-            if self._pictures.subscribers() < self._awaited:
+            if not self._pictures.ready(self._awaited):
                 return
             self._awaited = 0
         stamp_ns = self.get_clock().now().nanoseconds

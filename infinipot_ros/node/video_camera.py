@@ -70,7 +70,7 @@ class VideoCamera(Node):
 
     def _next_picture(self) -> None:
         if self._awaited:
-            if self._publisher.subscribers() < self._awaited:
+            if not self._publisher.ready(self._awaited):
                 return
             self._awaited = 0
             self._started_ns = time.monotonic_ns()
