@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of infinipot_ros: a message says what was seen, what is allowed, and what to change."""
+"""The errors of infinipot_ros: each says what was seen, what is allowed, and what to change."""
 
 
 class InfinipotError(Exception):
@@ -16,7 +16,7 @@ class ImageFormatError(InfinipotError):
 
 
 class ModelLoadError(InfinipotError):
-    """A model folder is missing, incomplete, of an unsupported kind, or does not fit the device."""
+    """A model is missing, incomplete, of an unsupported kind, or does not fit the device."""
 
 
 class BudgetError(InfinipotError):

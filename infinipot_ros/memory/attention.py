@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of new tokens over pieces of a memory: keys are rotated here, at the moment of use.
+"""
+Attention of new tokens over pieces of a memory: keys are rotated here, at the moment of use.
 
 Grouped queries are packed as [H, g Q, D], so that every key and value head is read once.
 """
@@ -8,17 +9,18 @@ Grouped queries are packed as [H, g Q, D], so that every key and value head is r
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
+from infinipot_ros.memory.evidence import MassRecorder
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import ModelShape
-from infinipot_ros.memory.positions import Coordinates, Rotation, rotate
+from infinipot_ros.memory.positions import Coordinates, rotate, Rotation
+import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows `start` to `stop` of a segment's storage (prefix included) and where they stand.
+    """
+    Rows `start` to `stop` of a segment's storage (prefix included) and where they stand.
 
     `rows`: per layer the rows [H, n] to take out of start..stop instead of all of them.
     `hidden`: bool [L or 1, H or 1, n], tokens that are not to be attended to.
@@ -82,10 +84,11 @@ def _join(runs: list[_Run], run: _Run) -> None:
 
 
 class Workspace:
-    """Room for rotated keys and joined values, allocated once and used by every pass.
+    """
+    Room for rotated keys and joined values, allocated once and used by every pass.
 
-    With `hold_all` there is room for the rotated keys of every layer, which an answer keeps from its
-    first token to its last; without it one layer's, rotated anew for every pass.
+    With `hold_all` there is room for the rotated keys of every layer, which an answer keeps from
+    its first token to its last; without it one layer's, rotated anew for every pass.
     """
 
     def __init__(self, shape: ModelShape, tokens: int, hold_all: bool) -> None:
@@ -109,51 +112,6 @@ class Workspace:
         return self._keys[layer if self.hold_all else 0]
 
 
-class MassRecorder:
-    """Adds up the attention that single query tokens pay to every token, per layer and head.
-
-    A token's attention is only noted until `settle` says that it led to a token of the answer.
-    """
-
-    def __init__(self, layers: tuple[int, ...], shape: ModelShape, tokens: int) -> None:
-        """Allocate two [chosen layers, H, tokens] in float32."""
-        self.layers = layers
-        self._row = {layer: row for row, layer in enumerate(layers)}
-        size = (len(layers), shape.kv_heads, tokens)
-        self.mass = torch.zeros(size, dtype=torch.float32, device=shape.device)
-        self._noted = torch.zeros_like(self.mass)
-        self._tokens = 0
-        self.queries = 0
-        self.query_heads = shape.query_heads
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of storage held."""
-        return self.mass.untyped_storage().nbytes() + self._noted.untyped_storage().nbytes()
-
-    def clear(self) -> None:
-        """Forget what was added."""
-        self.mass.zero_()
-        self.queries = 0
-
-    def add(self, layer: int, weights: Tensor) -> None:
-        """Note the weights [H, g, n] of one query token."""
-        row = self._row.get(layer)
-        if row is not None:
-            self._tokens = weights.shape[2]
-            self._noted[row, :, : self._tokens] = weights.sum(dim=1)
-
-    def settle(self) -> None:
-        """Count what was last noted."""
-        self.mass[:, :, : self._tokens] += self._noted[:, :, : self._tokens]
-        self.queries += 1
-
-    def shares(self, tokens: int) -> Tensor:
-        """Return the share [chosen layers, H, tokens] of all attention counted; the whole is 1."""
-        total = max(1, self.queries) * len(self.layers) * self.query_heads
-        return self.mass[:, :, :tokens] / total
-
-
 class Watcher(Protocol):
     """What looks on while a pass goes through the layers."""
 
@@ -167,10 +125,11 @@ class Watcher(Protocol):
 
 
 class Context:
-    """The pieces that a run of passes attends to, followed by the tokens the passes add.
+    """
+    The pieces that a run of passes attends to, followed by the tokens the passes add.
 
-    Serves as the `AttentionStream` of those passes: `begin` one, hand it to the backbone, and `advance`.
-    The new tokens' keys and values go to `target`, after what it has stored.
+    Serves as the `AttentionStream` of those passes: `begin` one, hand it to the backbone, and
+    `advance`. The new tokens' keys and values go to `target`, after what it has stored.
     """
 
     def __init__(

@@ -19,7 +19,8 @@ MOST_THUMBNAILS = 256
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a memory's parts are made of, apart from the number of tokens.
+    """
+    What a memory's parts are made of, apart from the number of tokens.
 
     `suffix_tokens` is what a model's template puts around an empty question; `picture_px` the
     (height, width) at which frames are encoded; `window_queries` the tokens whose queries a policy
@@ -152,10 +153,11 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
 
 
 def plan_budget(sizes: Sizes) -> BudgetPlan:
-    """Return the plan with the most tokens that `budget_mib` and the model allow.
+    """
+    Return the plan with the most tokens that `budget_mib` and the model allow.
 
-    Raises BudgetError naming the least budget that works when fewer than 8 frames a camera fit, or the
-    setting to lower when the model itself reads fewer.
+    Raises BudgetError naming the least budget that works when fewer than 8 frames a camera fit, or
+    the setting to lower when the model itself reads fewer.
     """
     config, shares = sizes.config, sizes.config.shares()
     frame = sizes.tokens_per_frame
@@ -167,10 +169,10 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
         if most == config.max_memory_tokens:
             raise BudgetError(f'max_memory_tokens is {most}, and {need}: raise it, or set 0')
         raise BudgetError(
-            f'the model reads {sizes.shape.max_context_tokens} tokens, which leaves {max(0, most)} for '
-            f'the past, and {need}: lower instant_frames ({config.instant_frames}), '
-            f'max_question_tokens ({config.max_question_tokens}), max_new_tokens '
-            f'({config.max_new_tokens}), frame_size_px or the number of cameras'
+            f'the model reads {sizes.shape.max_context_tokens} tokens, which leaves '
+            f'{max(0, most)} for the past, and {need}: lower instant_frames '
+            f'({config.instant_frames}), max_question_tokens ({config.max_question_tokens}), '
+            f'max_new_tokens ({config.max_new_tokens}), frame_size_px or the number of cameras'
         )
     smallest = plan_for(sizes, least, 0).total_bytes
     if smallest > budget:

@@ -4,19 +4,19 @@
 
 from dataclasses import dataclass
 
+from infinipot_ros.memory.budget import Sizes
+from infinipot_ros.memory.layer_cache import LayerCache
+from infinipot_ros.memory.model import ModelShape, RgbImage
+from infinipot_ros.memory.policies.registry import TokenFilter
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from infinipot_ros.memory.budget import Sizes
-from infinipot_ros.memory.layer_cache import LayerCache
-from infinipot_ros.memory.model import ModelShape, RgbImage
-from infinipot_ros.memory.policies.registry import TokenFilter
-
 
 class FeatureBuffer:
-    """The embeddings [P, hidden] of the newest frames, first in, first out (DSCache's B).
+    """
+    The embeddings [P, hidden] of the newest frames, first in, first out (DSCache's B).
 
     It holds one frame more than take part, so that the newest is there even where none does.
     """
@@ -96,11 +96,12 @@ class InstantFrame:
 
 
 class CameraMemory:
-    """One camera's caches, pictures and counters.
+    """
+    One camera's caches, pictures and counters.
 
     `instant_frames` says what is in the instant cache; None that it has to be built again.
-    `pending` is the first frame of a pair whose second has not come. `judged_until` is the newest frame
-    that a compression has seen; `policy_state` what a policy remembers, per layer.
+    `pending` is the first frame of a pair whose second has not come. `judged_until` is the newest
+    frame that a compression has seen; `policy_state` what a policy remembers, per layer.
     """
 
     def __init__(

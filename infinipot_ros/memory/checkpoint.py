@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""A memory on disk: one safetensors file, written whole or not at all, read only if it is whole.
+"""
+A memory on disk: one safetensors file, written whole or not at all, read only if it is whole.
 
 The sinks and the instant cache are not in it: both follow from the model and the feature buffer.
 """
@@ -13,18 +14,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors import safe_open, SafetensorError
-from safetensors.torch import save_file
-import torch
-from torch import Tensor
-
 from infinipot_ros.errors import CheckpointError, InfinipotError
 from infinipot_ros.memory.camera_memory import CameraMemory, put_picture
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.ingest import shrink
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.memory.state import MemoryState
+import numpy as np
+from safetensors import safe_open, SafetensorError
+from safetensors.torch import save_file
+import torch
+from torch import Tensor
 
 FORMAT = 'infinipot_ros memory'
 VERSION = 1
@@ -41,7 +41,8 @@ class Saved:
 
 
 def save(state: MemoryState, path: Path) -> None:
-    """Write a memory; a file of that name stays as it was until the new one is safely on disk.
+    """
+    Write a memory; a file of that name stays as it was until the new one is safely on disk.
 
     Raises CheckpointError when it cannot be written.
     """
@@ -63,7 +64,8 @@ def save(state: MemoryState, path: Path) -> None:
 
 
 def read(path: Path, model: VisionLanguageModel) -> Saved:
-    """Return what a file holds.
+    """
+    Return what a file holds.
 
     Raises CheckpointError where it is missing, torn, of another format, version or model.
     """
@@ -72,7 +74,7 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
     try:
         with safe_open(path, framework='pt') as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f'{path}: torn or no checkpoint ({error}); it is left as it is, use an older one'
@@ -99,7 +101,8 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
 
 
 def restore(state: MemoryState, saved: Saved) -> None:
-    """Fill a new memory; tokens that its budget does not hold are compressed away.
+    """
+    Fill a new memory; tokens that its budget does not hold are compressed away.
 
     Raises CheckpointError where the new settings cannot go on with the saved memory.
     """
@@ -141,7 +144,10 @@ def _facts(state: MemoryState) -> dict[str, Any]:
         'version': VERSION,
         'model': state.model.name,
         'fingerprint': state.model.fingerprint,
-        'config': {**asdict(_plain(state.config)), 'policy_options': dict(state.config.policy_options)},
+        'config': {
+            **asdict(_plain(state.config)),
+            'policy_options': dict(state.config.policy_options),
+        },
         'grid': list(state.sizes.scheme.grid),
         'next_frame': state.next_frame,
         'stamps_gone_back': state.stamps_gone_back,

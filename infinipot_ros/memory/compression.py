@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.policies import get_policy, LayerView
 from infinipot_ros.memory.policies.registry import Policy, TokenFilter
+from torch import Tensor
 
 Observe = Callable[[CameraMemory, Policy, int], list[dict[str, Tensor]]]
 
@@ -107,14 +106,15 @@ class Compression:
         )
 
     def choose(self, camera: CameraMemory, target: int, observe: Observe) -> Choice:
-        """Return which `target` tokens of each head and layer stay; changes nothing.
+        """
+        Return which `target` tokens of each head and layer stay; changes nothing.
 
         Raises BudgetError where the policy never evicts.
         """
         if not self.policy.evicts:
             raise BudgetError(
-                f'policy {self.policy.name} never evicts and its {camera.past.capacity} tokens are '
-                'full: raise budget_mib, or choose a policy that evicts'
+                f'policy {self.policy.name} never evicts and its {camera.past.capacity} tokens '
+                'are full: raise budget_mib, or choose a policy that evicts'
             )
         rows: list[Tensor] = []
         states: list[dict[str, Tensor]] = []

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a memory, checked when they are made."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+import math
 from types import MappingProxyType
 
 from infinipot_ros.errors import ConfigError
@@ -12,16 +12,16 @@ from infinipot_ros.errors import ConfigError
 
 @dataclass(frozen=True)
 class MemoryConfig:
-    """Settings of one memory; the paper's letters are given with its parameters.
+    """
+    Settings of one memory; the paper's letters are given with its parameters.
 
-    Parameters
-    ----------
     budget_mib: everything the memory holds, weights and a forward pass's working memory apart.
     policy: a name of `POLICIES`.
     alpha: share of the kept tokens that TaR chooses (InfiniPot-V, alpha).
     recent_ratio: share of the frames a full memory holds that is kept whole (r = recent_ratio f).
     keep_ratio: what a compression leaves, |C| / |M|.
-    instant_frames: newest frames kept as features and encoded apart (DSCache, l_I); 0 turns it off.
+    instant_frames: newest frames kept as features and encoded apart (DSCache, l_I); 0 turns it
+        off.
     max_memory_tokens: cap on |M|; 0 is what the model was trained to read.
     max_question_tokens, max_new_tokens: room for the text of one question and its answer.
     cameras, camera_shares: names, and how the tokens are divided (empty: evenly).
@@ -30,16 +30,19 @@ class MemoryConfig:
     max_evidence: frames named in an answer.
     evidence_layers: layers whose attention counts as evidence; empty is all of them.
     hold_rotated_keys: rotate all keys once an answer (faster) instead of once a token (smaller).
-    decouple: encode the instant frames over the sinks alone (DSCache); False: over the past as well.
+    decouple: encode the instant frames over the sinks alone (DSCache); False: over the past as
+        well.
     sinks_in_cumulative, sinks_in_instant: whether those caches are built over the attention sinks
         (DSCache's Table 5); the answer always sees the sinks.
     newest_scale: side of the newest frame at a question against `frame_size_px`; 1 is off.
-    question_policy: policy by which each question chooses what it reads of the past; '' is all of it.
+    question_policy: policy by which each question chooses what it reads of the past; '' is all of
+        it.
     question_tokens: how many tokens of the past such a question reads.
     temperature: 0 decodes greedily; above, answers are drawn at random, from `seed` on.
-    sample_fps: frames a second that the camera will give, for models whose positions count seconds; 0
-        is unknown.
+    sample_fps: frames a second that the camera will give, for models whose positions count
+        seconds; 0 is unknown.
     policy_options: further settings of one policy.
+
     """
 
     budget_mib: float
@@ -103,12 +106,9 @@ class MemoryConfig:
                 f'camera_shares is {list(shares)} for {len(names)} cameras: give one positive '
                 'number a camera, or none for even shares'
             )
-        if self.frame_size_px is not None and (
-            len(self.frame_size_px) != 2 or not all(1 <= side <= 8192 for side in self.frame_size_px)
-        ):
-            raise ConfigError(
-                f'frame_size_px is {self.frame_size_px!r}: give (height, width) from 1 to 8192'
-            )
+        size = self.frame_size_px
+        if size is not None and (len(size) != 2 or not all(1 <= side <= 8192 for side in size)):
+            raise ConfigError(f'frame_size_px is {size!r}: give (height, width) from 1 to 8192')
 
     def shares(self) -> list[float]:
         """Return the share of the tokens of every camera, summing to 1."""

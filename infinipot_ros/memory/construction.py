@@ -1,14 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Building caches from embeddings: the sinks, the cumulative cache, the instant cache.
+"""
+Building caches from embeddings: the sinks, the cumulative cache, the instant cache.
 
 This is DSCache's operator phi: keys and values of new tokens, given what they may attend to.
 """
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from infinipot_ros.errors import NumericError
 from infinipot_ros.memory.attention import Context, Piece, Watcher, Workspace
@@ -18,6 +16,8 @@ from infinipot_ros.memory.compression import Choice
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.memory.positions import Coordinates, joined, Rotation
+import torch
+from torch import Tensor
 
 
 @dataclass
@@ -96,11 +96,12 @@ class Construction:
         watcher: Watcher | None = None,
         patches: Tensor | None = None,
     ) -> None:
-        """Forward a frame over [sinks, cumulative cache, itself] and add it to the cumulative cache.
+        """
+        Forward a frame over [sinks, cumulative cache, itself] and add it to the cumulative cache.
 
-        embeddings [n, hidden] are those of `patches` [n], or of all. With a choice the frame sees only
-        what that keeps, and the rest is dropped when the frame has passed. Whatever fails before that
-        leaves the cache as it was.
+        embeddings [n, hidden] are those of `patches` [n], or of all. With a choice the frame sees
+        only what that keeps, and the rest is dropped when the frame has passed. Whatever fails
+        before that leaves the cache as it was.
         """
         past, count = camera.past, embeddings.shape[0]
         sinks = self.config.sinks_in_cumulative
@@ -134,11 +135,12 @@ class Construction:
         camera.policy_state = choice.state
 
     def build_instant(self, camera: CameraMemory, recent_frames: int) -> None:
-        """Encode the feature buffer over the sinks alone, unless that is done already.
+        """
+        Encode the feature buffer over the sinks alone, unless that is done already.
 
         The first frame of a pair whose second has not come takes part as the newest; the newest is
-        encoded again where it is to be sharper. Without `decouple`, and for such a first frame where
-        there is no buffer, the past is read as well.
+        encoded again where it is to be sharper. Without `decouple`, and for such a first frame
+        where there is no buffer, the past is read as well.
         """
         if camera.instant_frames is not None:
             return
@@ -175,7 +177,11 @@ class Construction:
         return found, checked(torch.cat(features), 'the newest pictures')
 
     def instant_coordinates(
-        self, frames: list[InstantFrame], base: int, following: int, attended: list[bool] | None = None
+        self,
+        frames: list[InstantFrame],
+        base: int,
+        following: int,
+        attended: list[bool] | None = None,
     ) -> tuple[Coordinates, int]:
         """Return the positions of the instant frames, those not attended to taking no place."""
         parts = []

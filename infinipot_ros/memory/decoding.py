@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 import time
 
-import torch
-from torch import Tensor
-
 from infinipot_ros.errors import NumericError
 from infinipot_ros.memory.attention import Context
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.memory.positions import PositionScheme
 from infinipot_ros.memory.records import AnswerStatus
+import torch
+from torch import Tensor
 
 CHUNK_TOKENS = 256
 
@@ -60,7 +59,8 @@ def decode(
     base: int,
     limits: Limits,
 ) -> Decoded:
-    """Read the question after `context`, from position `base` on, and generate the answer.
+    """
+    Read the question after `context`, from position `base` on, and generate the answer.
 
     The last token of the question and every generated one pass alone, which is where the context's
     recorder sees the answer's attention. Raises NumericError when the logits are not finite.
@@ -110,7 +110,8 @@ def _at_least_float(logits: Tensor) -> Tensor:
 def next_token(
     logits: Tensor, temperature: float, draws: torch.Generator
 ) -> tuple[int, float]:
-    """Return the most probable token, or one drawn, and its probability.
+    """
+    Return the most probable token, or one drawn, and its probability.
 
     Raises NumericError when the logits [vocabulary] are not all finite.
     """

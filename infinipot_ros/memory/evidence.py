@@ -4,17 +4,63 @@
 
 from dataclasses import dataclass
 
+from infinipot_ros.memory.frame_table import FrameTable
+from infinipot_ros.memory.model import ModelShape
+from infinipot_ros.memory.records import Evidence
 import torch
 from torch import Tensor
 
-from infinipot_ros.memory.attention import MassRecorder
-from infinipot_ros.memory.frame_table import FrameTable
-from infinipot_ros.memory.records import Evidence
+
+class MassRecorder:
+    """
+    Adds up the attention that single query tokens pay to every token, per layer and head.
+
+    A token's attention is only noted until `settle` says that it led to a token of the answer.
+    """
+
+    def __init__(self, layers: tuple[int, ...], shape: ModelShape, tokens: int) -> None:
+        """Allocate two [chosen layers, H, tokens] in float32."""
+        self.layers = layers
+        self._row = {layer: row for row, layer in enumerate(layers)}
+        size = (len(layers), shape.kv_heads, tokens)
+        self.mass = torch.zeros(size, dtype=torch.float32, device=shape.device)
+        self._noted = torch.zeros_like(self.mass)
+        self._tokens = 0
+        self.queries = 0
+        self.query_heads = shape.query_heads
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage held."""
+        return self.mass.untyped_storage().nbytes() + self._noted.untyped_storage().nbytes()
+
+    def clear(self) -> None:
+        """Forget what was added."""
+        self.mass.zero_()
+        self.queries = 0
+
+    def add(self, layer: int, weights: Tensor) -> None:
+        """Note the weights [H, g, n] of one query token."""
+        row = self._row.get(layer)
+        if row is not None:
+            self._tokens = weights.shape[2]
+            self._noted[row, :, : self._tokens] = weights.sum(dim=1)
+
+    def settle(self) -> None:
+        """Count what was last noted."""
+        self.mass[:, :, : self._tokens] += self._noted[:, :, : self._tokens]
+        self.queries += 1
+
+    def shares(self, tokens: int) -> Tensor:
+        """Return the share [chosen layers, H, tokens] of all attention counted; the whole is 1."""
+        total = max(1, self.queries) * len(self.layers) * self.query_heads
+        return self.mass[:, :, :tokens] / total
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A stretch of the context and the frame of each of its tokens.
+    """
+    A stretch of the context and the frame of each of its tokens.
 
     frames: int [L or 1, H or 1, tokens], or None for tokens that belong to no frame.
     """
@@ -25,7 +71,8 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Attended:
-    """Attention by frame; with `other` (sinks and text) it sums to 1.
+    """
+    Attention by frame; with `other` (sinks and text) it sums to 1.
 
     `tokens` is how many tokens of the frame there were, the mean over layers and heads.
     """

@@ -4,12 +4,11 @@
 
 from typing import Any
 
+from infinipot_ros.memory.model import RgbImage
+from infinipot_ros.memory.records import KeptFrame, Pose
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-
-from infinipot_ros.memory.model import RgbImage
-from infinipot_ros.memory.records import KeptFrame, Pose
 
 ROW = np.dtype(
     [
@@ -28,10 +27,11 @@ MAX_NAMES = 1024
 
 
 class FrameTable:
-    """Rows of fixed number, sorted by frame number, with room for some thumbnails.
+    """
+    Rows of fixed number, sorted by frame number, with room for some thumbnails.
 
-    When a new frame finds no free thumbnail, the frame with the fewest kept tokens gives up its own; when
-    rows run out, such a frame gives up its row.
+    When a new frame finds no free thumbnail, the frame with the fewest kept tokens gives up its
+    own; when rows run out, such a frame gives up its row.
     """
 
     def __init__(self, capacity: int, thumbnails: int, thumbnail_px: tuple[int, int]) -> None:
@@ -59,6 +59,7 @@ class FrameTable:
         return self._rows[: self._count]
 
     def __len__(self) -> int:
+        """Return the number of rows in use."""
         return self._count
 
     def add(
@@ -152,7 +153,9 @@ class FrameTable:
         self._count = len(kept)
         self._rows[: self._count] = kept
 
-    def retain(self, camera: int, frames: npt.NDArray[np.int64], kept: npt.NDArray[np.float32]) -> None:
+    def retain(
+        self, camera: int, frames: npt.NDArray[np.int64], kept: npt.NDArray[np.float32]
+    ) -> None:
         """Keep, of one camera's rows, those of `frames` (ascending) and note their kept tokens."""
         rows = self.rows
         mine = rows['camera'] == camera
@@ -197,7 +200,8 @@ class FrameTable:
     def load(
         self, raw: npt.NDArray[np.uint8], pictures: npt.NDArray[np.uint8], names: list[str]
     ) -> None:
-        """Take dumped rows as bytes, and their thumbnails where they have this table's size.
+        """
+        Take dumped rows as bytes, and their thumbnails where they have this table's size.
 
         Raises ValueError where the bytes are no rows.
         """

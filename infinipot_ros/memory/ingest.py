@@ -5,16 +5,15 @@
 import copy
 import time
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from infinipot_ros.memory.camera_memory import CameraMemory, put_picture
 from infinipot_ros.memory.construction import checked
 from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.memory.observation import Observation, QueryWindow
 from infinipot_ros.memory.records import FrameReceipt, Pose
 from infinipot_ros.memory.state import MemoryState
+import numpy as np
+import torch
+from torch import Tensor
 
 
 def add_frame(

@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preallocated keys, values and provenance of every layer of one segment of a memory."""
 
+from infinipot_ros.errors import BudgetError
+from infinipot_ros.memory.model import ModelShape
 import torch
 from torch import Tensor
 
-from infinipot_ros.errors import BudgetError
-from infinipot_ros.memory.model import ModelShape
-
 
 class LayerCache:
-    """Un-rotated K and V of one segment, for all layers, with the frame and patch of each token.
+    """
+    Un-rotated K and V of one segment, for all layers, with the frame and patch of each token.
 
-    Per layer: keys, values [H, prefix + capacity, D]. The first `prefix` rows are the attention sinks
-    (or nothing); they are written once and no operation here touches them. `stored_tokens` counts the
-    rows after them and is the same for all heads and layers. frame, patch: int32 [L, H, capacity].
+    Per layer: keys, values [H, prefix + capacity, D]. The first `prefix` rows are the attention
+    sinks (or nothing); they are written once and no operation here touches them. `stored_tokens`
+    counts the rows after them and is the same for all heads and layers. frame, patch: int32 [L, H,
+    capacity].
 
     Nothing here allocates after construction except `resize`. Rows beyond `stored_tokens` are free
     space: a pass may write there, and only `commit` makes them part of the cache, so that a pass
@@ -91,7 +92,8 @@ class LayerCache:
         self.stored_tokens = stop
 
     def keep(self, layer: int, indices: Tensor, spare_keys: Tensor, spare_values: Tensor) -> None:
-        """Move the rows `indices` [H, C] (ascending) of one layer to the front.
+        """
+        Move the rows `indices` [H, C] (ascending) of one layer to the front.
 
         spare_keys, spare_values [H, >= C, D] are room to move through. Call for every layer, then
         `crop(C)` once.
@@ -103,7 +105,8 @@ class LayerCache:
             (self.values[layer], spare_values),
         ):
             moved = spare[:, :count]
-            torch.gather(rows[:, self.prefix : self.prefix + self.stored_tokens], 1, wide, out=moved)
+            stored = rows[:, self.prefix : self.prefix + self.stored_tokens]
+            torch.gather(stored, 1, wide, out=moved)
             rows[:, self.prefix : self.prefix + count].copy_(moved)
         for labels in (self.frame[layer], self.patch[layer]):
             labels[:, :count] = torch.gather(labels, 1, indices)

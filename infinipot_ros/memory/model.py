@@ -16,7 +16,8 @@ RgbImage = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes of a text backbone and what it was trained to read.
+    """
+    The sizes of a text backbone and what it was trained to read.
 
     `hidden` is the width of one embedding handed to `backbone` (deep features included),
     `max_rank` the number of distinct frame times (0: the model has no time axis).
@@ -35,7 +36,8 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class RotaryTable:
-    """cos and sin of every position a memory may use.
+    """
+    cos and sin of every position a memory may use.
 
     cos, sin: [positions, head_dim / 2]; `axes`: for every column which of a token's coordinates
     (time, row, column) turns it, or None for one-dimensional positions.
@@ -52,7 +54,7 @@ class AttentionStream(Protocol):
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float
     ) -> Tensor:
-        """Return [1, query heads, Q, D] for un-rotated query [1, query heads, Q, D], key and value."""
+        """Return [1, query heads, Q, D] for un-rotated query (of that shape), key and value."""
 
 
 class VisionLanguageModel(Protocol):
@@ -66,7 +68,7 @@ class VisionLanguageModel(Protocol):
     default_frame_size_px: tuple[int, int]
 
     def rank_step(self, seconds_per_step: float | None) -> float:
-        """Return the distance in time of neighbouring ranks (None: the camera's rate is unknown)."""
+        """Return the distance in time of neighbouring ranks (None: the rate is unknown)."""
 
     def picture_size_px(self, frame_size_px: tuple[int, int]) -> tuple[int, int]:
         """Return the (height, width) at which a frame of that size is really encoded."""
@@ -78,7 +80,7 @@ class VisionLanguageModel(Protocol):
         """Return (rows, columns) of tokens that a frame of (height, width) px becomes."""
 
     def encode(self, frames: Sequence[RgbImage], frame_size_px: tuple[int, int]) -> Tensor:
-        """Return the embeddings [rows x columns, hidden] of `frames_per_step` frames of one camera."""
+        """Return the embeddings [rows x columns, hidden] of one camera's frame or pair."""
 
     def prefix_ids(self) -> list[int]:
         """Return the token ids of the prompt up to the video: the attention sinks."""

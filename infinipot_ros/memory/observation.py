@@ -2,20 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What some policies need beyond keys and values: attention drawn, rotated keys."""
 
-import torch
-from torch import Tensor
-
 from infinipot_ros.memory.attention import Context, Piece
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.construction import Construction
 from infinipot_ros.memory.policies.registry import Policy
 from infinipot_ros.memory.positions import rotate
+import torch
+from torch import Tensor
 
 
 def attention_weights(
     query: Tensor, keys: Tensor, scaling: float, mask: Tensor | None
 ) -> Tensor:
-    """Return the softmax weights [H, queries, n] of queries [H, queries, D] over keys [H, n, D]."""
+    """Return the weights [H, queries, n] of queries [H, queries, D] over keys [H, n, D]."""
     scores = torch.matmul(query, keys.transpose(1, 2)) * scaling
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if mask is not None:
@@ -96,7 +95,8 @@ class Observation:
         return found
 
     def _rotated(self, piece: Piece, layer: int) -> Tensor:
-        return rotate(piece.keys(layer), *self.build.rotation.cos_sin(piece.coordinates.of_layer(layer)))
+        cos, sin = self.build.rotation.cos_sin(piece.coordinates.of_layer(layer))
+        return rotate(piece.keys(layer), cos, sin)
 
     def _window_attention(self, camera: CameraMemory, piece: Piece, layer: int) -> Tensor:
         """Return what the last tokens' queries pay to the cumulative cache, [H, n]."""

@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as a picture."""
 
-import numpy as np
-
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.memory.model import RgbImage
+import numpy as np
 
 
 def checked_rgb(rgb: object) -> RgbImage:

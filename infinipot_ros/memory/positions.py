@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""From provenance to positions: what every token's key is rotated by, at the moment of use.
+"""
+From provenance to positions: what every token's key is rotated by, at the moment of use.
 
 Keys are stored un-rotated, so positions depend only on what is in the cache. One-dimensional RoPE:
-a token's index. M-RoPE: (S0 + rank, S0 + row, S0 + col); row and col are the token's own for ever, rank
-is its frame's place among the frames that its head still keeps.
+a token's index. M-RoPE: (S0 + rank, S0 + row, S0 + col); row and col are the token's own for ever,
+rank is its frame's place among the frames that its head still keeps.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from infinipot_ros.memory.model import RotaryTable
 import torch
 from torch import Tensor
-
-from infinipot_ros.memory.model import RotaryTable
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,14 @@ def aligned_ranks(
     attended: Tensor | None = None,
     top: int | None = None,
 ) -> tuple[Tensor, int]:
-    """Return the rank of every token's frame [L, H, n] and the next free rank.
+    """
+    Return the rank of every token's frame [L, H, n] and the next free rank.
 
-    frame: int [L, H, n], ascending along n. Ranks are dense per head and right-aligned: the newest frame
-    has the same rank for all heads and layers, one below `top` (None: as many as the richest head has
-    frames). Where a head keeps more than `max_rank` frames, those older than its `recent_frames` newest
-    share ranks evenly, so that no rank reaches `max_rank`. attended: bool [L, H, n]; other tokens do
-    not count, and their ranks mean nothing.
+    frame: int [L, H, n], ascending along n. Ranks are dense per head and right-aligned: the newest
+    frame has the same rank for all heads and layers, one below `top` (None: as many as the richest
+    head has frames). Where a head keeps more than `max_rank` frames, those older than its
+    `recent_frames` newest share ranks evenly, so that no rank reaches `max_rank`. attended: bool
+    [L, H, n]; other tokens do not count, and their ranks mean nothing.
     """
     if frame.shape[-1] == 0:
         return frame.to(torch.int32), top or 0
@@ -74,11 +75,12 @@ def aligned_ranks(
 
 
 class PositionScheme:
-    """The positions of one kind of model.
+    """
+    The positions of one kind of model.
 
-    `grid` is (rows, columns) of a frame; `max_rank` = 0 means one-dimensional positions; `rank_step` is
-    the distance in time between neighbouring ranks. `following` in the methods below is the next free
-    rank (M-RoPE) or index (one-dimensional), counted from a base.
+    `grid` is (rows, columns) of a frame; `max_rank` = 0 means one-dimensional positions;
+    `rank_step` is the distance in time between neighbouring ranks. `following` in the methods
+    below is the next free rank (M-RoPE) or index (one-dimensional), counted from a base.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class PositionScheme:
     def last_position(
         self, sinks: int, segments: Sequence[int], text_tokens: int, widest_grid: tuple[int, int]
     ) -> int:
-        """Return the largest position of sinks, segments of so many tokens and a text after them."""
+        """Return the largest position of sinks, segments of so many tokens and a text."""
         if self.one_dimensional:
             return sinks + sum(segments) + text_tokens
         return sinks + len(segments) * self.end(0, self.max_rank, widest_grid) + text_tokens
@@ -127,7 +129,8 @@ class PositionScheme:
         attended: Tensor | None = None,
         top: int | None = None,
     ) -> tuple[Coordinates, int]:
-        """Return the positions of a cumulative cache and what follows it.
+        """
+        Return the positions of a cumulative cache and what follows it.
 
         frame, patch: int [L, H, n]; `room` is the number of ranks to leave free for newer frames;
         attended, top: see `aligned_ranks`.
@@ -155,8 +158,8 @@ class PositionScheme:
         time = base + int(following * self.rank_step)
         axes = (
             torch.full(size, time, dtype=torch.int32, device=device),
-            torch.arange(base, base + rows, dtype=torch.int32, device=device)[:, None].expand(size),
-            torch.arange(base, base + columns, dtype=torch.int32, device=device).expand(size),
+            base + torch.arange(rows, dtype=torch.int32, device=device)[:, None].expand(size),
+            base + torch.arange(columns, dtype=torch.int32, device=device).expand(size),
         )
         return Coordinates(tuple(axis.reshape(1, 1, -1) for axis in axes))
 
@@ -167,7 +170,7 @@ class PositionScheme:
     def end(
         self, base: int, following: int, widest_grid: tuple[int, int] | None = None
     ) -> int:
-        """Return the first position after a segment, whose widest frame may be larger than usual."""
+        """Return the first position after a segment; its widest frame may be a larger one."""
         if self.one_dimensional:
             return base + following
         if following == 0:
@@ -177,7 +180,8 @@ class PositionScheme:
 
 
 class Rotation:
-    """Looks up a model's rotation for coordinates and applies it.
+    """
+    Looks up a model's rotation for coordinates and applies it.
 
     Rotated = (x1 c - x2 s, x2 c + x1 s) for the halves x1, x2 of the head dimension.
     """

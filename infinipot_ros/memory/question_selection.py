@@ -1,12 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""A question that reads only part of the past: retrieval (ReKV), pruning (FastV), subsampling.
-
-Tokens that are not read stay where they are, hidden; the others get the positions of a shorter past.
 """
+A question that reads only part of the past: retrieval (ReKV), pruning (FastV), subsampling.
 
-import torch
-from torch import Tensor
+Tokens that are not read stay where they are, hidden; the others get the positions of a shorter
+past.
+"""
 
 from infinipot_ros.memory.attention import Piece
 from infinipot_ros.memory.camera_memory import CameraMemory
@@ -16,14 +15,17 @@ from infinipot_ros.memory.observation import attention_weights
 from infinipot_ros.memory.policies.observed import FASTV_LAYER
 from infinipot_ros.memory.policies.registry import Policy
 from infinipot_ros.memory.positions import Coordinates
+import torch
+from torch import Tensor
 
 
 class Selection:
-    """Chooses, during a question's first pass, what of one camera's past is read.
+    """
+    Chooses, during a question's first pass, what of one camera's past is read.
 
-    A policy that needs the question chooses in every layer as the question gets there; one that needs
-    attention takes that of the pass's last token at layer FASTV_LAYER for all layers after it; any
-    other chooses at once.
+    A policy that needs the question chooses in every layer as the question gets there; one that
+    needs attention takes that of the pass's last token at layer FASTV_LAYER for all layers after
+    it; any other chooses at once.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class Selection:
         recent = compression.recent_frames(camera)
         plain, self.following = build.past_piece(camera, base, recent)
         size = past.frames.shape
-        axes = tuple(axis.expand(size).to(torch.int32).contiguous() for axis in plain.coordinates.axes)
+        axes = tuple(
+            axis.expand(size).to(torch.int32).contiguous() for axis in plain.coordinates.axes
+        )
         hidden = torch.zeros(size, dtype=torch.bool, device=device)
         self.piece = Piece(past, plain.start, plain.stop, Coordinates(axes), hidden=hidden)
         self.tokens = min(compression.config.question_tokens, past.stored_tokens)

@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 import time
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from infinipot_ros.memory.attention import Context, Piece
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.decoding import decode, Decoded, Limits
@@ -18,6 +14,9 @@ from infinipot_ros.memory.evidence import attended_frames, evidence_list, Labell
 from infinipot_ros.memory.question_selection import Selection, Selections
 from infinipot_ros.memory.records import Answer, AnswerStatus
 from infinipot_ros.memory.state import MemoryState
+import numpy as np
+import torch
+from torch import Tensor
 
 
 @dataclass
@@ -49,7 +48,8 @@ class _Scene:
 
 
 def answer(state: MemoryState, question: Question) -> Answer:
-    """Answer a question without changing what is remembered.
+    """
+    Answer a question without changing what is remembered.
 
     Raises NumericError, and what the model raises; the memory is then what it was.
     """

@@ -31,10 +31,12 @@ class Pose:
 
 @dataclass(frozen=True)
 class FrameReceipt:
-    """What adding one frame did.
+    """
+    What adding one frame did.
 
     `novelty` is the mean TaR score of the new frame's patches against the frame before it, from 0
-    (the same picture) to 2; `compression_s` is the part of `total_s` spent choosing and moving tokens.
+    (the same picture) to 2; `compression_s` is the part of `total_s` spent choosing and moving
+    tokens.
     """
 
     frame_id: int
@@ -47,10 +49,11 @@ class FrameReceipt:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One frame that an answer rests on.
+    """
+    One frame that an answer rests on.
 
-    `relevance` is the frame's share of the answer's attention (all frames, sinks and text sum to 1);
-    `relevance_per_token` is that share divided by the tokens the frame still has.
+    `relevance` is the frame's share of the answer's attention (all frames, sinks and text sum to
+    1); `relevance_per_token` is that share divided by the tokens the frame still has.
     """
 
     frame: int
@@ -70,10 +73,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one question; `message` says why, in words, when it is not ANSWERED.
+    """
+    The answer to one question; `message` says why, in words, when it is not ANSWERED.
 
-    `confidence` is the mean probability of the tokens of the text. `other_attention` is the share of
-    attention that went to sinks and text, so that with all frames it sums to 1.
+    `confidence` is the mean probability of the tokens of the text. `other_attention` is the share
+    of attention that went to sinks and text, so that with all frames it sums to 1.
     """
 
     text: str

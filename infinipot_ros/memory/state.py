@@ -5,19 +5,19 @@
 from dataclasses import replace
 import logging
 
-import torch
-
 from infinipot_ros.errors import BudgetError, ConfigError
-from infinipot_ros.memory.attention import MassRecorder, Workspace
+from infinipot_ros.memory.attention import Workspace
 from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, MIB, plan_budget, Sizes
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.construction import Construction
+from infinipot_ros.memory.evidence import MassRecorder
 from infinipot_ros.memory.frame_table import FrameTable
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.memory.positions import PositionScheme, Rotation
+import torch
 
 logger = logging.getLogger(__name__)
 
@@ -91,8 +91,8 @@ class MemoryState:
         frame = self.sizes.tokens_per_frame
         if not self.config.max_memory_tokens and unused > frame * kv_bytes(self.model.shape):
             logger.warning(
-                'budget_mib %g: %.2f MiB of it stay unused, because the model was trained to read %d '
-                'tokens, which leaves %d for the past',
+                'budget_mib %g: %.2f MiB of it stay unused, because the model was trained to read '
+                '%d tokens, which leaves %d for the past',
                 self.config.budget_mib,
                 unused / MIB,
                 self.model.shape.max_context_tokens,
@@ -148,8 +148,8 @@ class MemoryState:
         """Return the plan of another budget, at most the one allocated at the start."""
         if budget_mib > self.allocated_mib:
             raise BudgetError(
-                f'budget_mib can be raised up to {self.allocated_mib:g}, what this memory was made '
-                f'with, not to {budget_mib:g}: make a new memory for more'
+                f'budget_mib can be raised up to {self.allocated_mib:g}, what this memory was '
+                f'made with, not to {budget_mib:g}: make a new memory for more'
             )
         config = replace(self.config, budget_mib=budget_mib)
         return plan_budget(replace(self.sizes, config=config)), config

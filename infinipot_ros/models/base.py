@@ -5,20 +5,20 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from infinipot_ros.memory.model import AttentionStream, ModelShape, RotaryTable
 from infinipot_ros.models.hf_attention import STREAM_ATTENTION, TextBackbone
 from infinipot_ros.models.pixels import PixelSettings
 from infinipot_ros.models.prompt import ChatPrompt
+import torch
+from torch import Tensor
 
 
 class HuggingFaceModel:
-    """The text half of a `VisionLanguageModel` around a Hugging Face model.
+    """
+    The text half of a `VisionLanguageModel` around a Hugging Face model.
 
-    A subclass adds the vision half: `grid`, `picture_size_px`, `prepare`, `encode`, and the attributes
-    `frames_per_step` and `default_frame_size_px`.
+    A subclass adds the vision half: `grid`, `picture_size_px`, `prepare`, `encode`, and the
+    attributes `frames_per_step` and `default_frame_size_px`.
     """
 
     def __init__(
@@ -33,10 +33,11 @@ class HuggingFaceModel:
         trained_ranks: int,
         begin_of_text: bool = False,
     ) -> None:
-        """Take a loaded model and switch its text attention to streams.
+        """
+        Take a loaded model and switch its text attention to streams.
 
-        trained_tokens, trained_ranks: what the family was trained to read (0 ranks: 1-D positions),
-        where the folder's config.json does not say otherwise under "infinipot".
+        trained_tokens, trained_ranks: what the family was trained to read (0 ranks: 1-D
+        positions), where the folder's config.json does not say otherwise under "infinipot".
         """
         config, text = model.config, model.config.get_text_config()
         model.set_attn_implementation({'text_config': STREAM_ATTENTION})

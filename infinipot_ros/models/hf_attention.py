@@ -1,19 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Hand the attention of a Hugging Face text backbone to an `AttentionStream`.
+"""
+Hand the attention of a Hugging Face text backbone to an `AttentionStream`.
 
-The backbone's layers are called with cos = 1, sin = 0, so that un-rotated queries and keys reach the
+The backbone's layers are called with cos = 1, sin = 0, so that un-rotated queries and keys reach
+the
 function registered here, together with the stream given to that very call: no state is shared
 between two memories on one model.
 """
 
 from typing import Any
 
+from infinipot_ros.memory.model import AttentionStream, RotaryTable
 import torch
 from torch import nn, Tensor
 from transformers import AttentionInterface
-
-from infinipot_ros.memory.model import AttentionStream, RotaryTable
 
 STREAM_ATTENTION = 'infinipot_stream'
 
@@ -66,7 +67,8 @@ class TextBackbone:
         return normalised[0]
 
     def rotary_table(self, positions: int, has_axes: bool) -> RotaryTable:
-        """Return what the model's own rotary module gives for 0 to positions - 1.
+        """
+        Return what the model's own rotary module gives for 0 to positions - 1.
 
         With `has_axes` the columns of time, row and column are found by turning one at a time.
         """

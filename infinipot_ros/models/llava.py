@@ -5,13 +5,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.models.base import HuggingFaceModel
 from infinipot_ros.models.pixels import centre_cropped, normalised, resized
+import torch
+from torch import Tensor
 
 TRAINED_TOKENS = 32_768
 # Not a token of the vocabulary: stands for the learned vector that ends a video.
@@ -67,8 +66,8 @@ class Llava(HuggingFaceModel):
 
     def _unsupported(self, frame_size_px: tuple[int, int], more: str = '') -> ConfigError:
         return ConfigError(
-            f'frame_size_px is {frame_size_px}: {self.name} reads {self._side_px} x {self._side_px} px '
-            f'and nothing else{more}; leave frame_size_px unset'
+            f'frame_size_px is {frame_size_px}: {self.name} reads {self._side_px} x '
+            f'{self._side_px} px and nothing else{more}; leave frame_size_px unset'
         )
 
 

@@ -8,14 +8,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-from transformers.utils.hub import cached_file
-
 from infinipot_ros.errors import ModelLoadError
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.models.llava import LlavaNextVideo, LlavaOnevision
 from infinipot_ros.models.qwen2_vl import QwenVL
+import torch
+import transformers
+from transformers.utils.hub import cached_file
 
 ADAPTERS: dict[str, Any] = {
     'qwen2_vl': QwenVL,
@@ -38,17 +37,17 @@ def load_model(
     dtype: str = 'float32',
     quantization: str = '',
 ) -> VisionLanguageModel:
-    """Load a vision-language model for a memory.
+    """
+    Load a vision-language model for a memory.
 
-    Parameters
-    ----------
-    name_or_folder: 'demo' for the embedded demo model, a folder, or a name on the model hub.
-    device: a torch device, such as 'cpu' or 'cuda:0'.
-    dtype: 'float32', 'bfloat16', 'float16', 'float64', or 'auto' for the one of the weights.
-    quantization: '' or 'int8' or 'int4' (both need the bitsandbytes package).
+    :param name_or_folder: 'demo' for the embedded demo model, a folder, or a hub name.
+    :param device: a torch device, such as 'cpu' or 'cuda:0'.
+    :param dtype: 'float32', 'bfloat16', 'float16', 'float64', or 'auto' for the weights' own.
+    :param quantization: '' or 'int8' or 'int4' (both need the bitsandbytes package).
 
-    Raises ModelLoadError naming the folder, the file and what to do. Code that comes with a model is
-    never run.
+    Raises ModelLoadError naming the folder, the file and what to do. Code that comes with a model
+    is never run.
+
     """
     if dtype not in DTYPES:
         raise ModelLoadError(f'dtype is {dtype!r}: use one of {", ".join(DTYPES)}')
@@ -57,7 +56,7 @@ def load_model(
     if is_folder:
         _check_files(source)
     elif _looks_like_path(str(name_or_folder)):
-        raise ModelLoadError(f'{source}: no such folder; give a model folder, a hub name or "demo"')
+        raise ModelLoadError(f'{source}: no such folder; give a folder, a hub name or "demo"')
     where = str(source) if is_folder else str(name_or_folder)
     options = {'local_files_only': is_folder, 'trust_remote_code': False}
     try:
@@ -148,8 +147,8 @@ def _check_evictable(where: str, text: Any) -> None:
         kinds.add(f'sliding windows of {text.sliding_window} tokens')
     if kinds != {'full_attention'}:
         raise ModelLoadError(
-            f'{where}: its text layers are {", ".join(sorted(kinds))}; a memory can only keep chosen '
-            'tokens of full-attention layers'
+            f'{where}: its text layers are {", ".join(sorted(kinds))}; a memory can only keep '
+            'chosen tokens of full-attention layers'
         )
 
 
@@ -162,7 +161,7 @@ def _load_weights(
         kwargs['device_map'] = {'': device}
     try:
         models: Any = transformers.AutoModelForImageTextToText
-        model = models.from_pretrained(where, **kwargs)
+        model, info = models.from_pretrained(where, output_loading_info=True, **kwargs)
         if not quantization:
             model.to(torch.device(device))
     except Exception as error:
@@ -170,6 +169,12 @@ def _load_weights(
             f'{where}: its weights cannot be loaded on {device} as {dtype}: '
             f'{type(error).__name__}: {error}'
         ) from error
+    missing = sorted(info['missing_keys'])
+    if missing:
+        raise ModelLoadError(
+            f'{where}: its weights lack {len(missing)} tensors, such as {missing[0]}; copy the '
+            'whole model again'
+        )
     return model.eval().requires_grad_(False)
 
 

@@ -4,11 +4,10 @@
 
 from dataclasses import dataclass
 
+from infinipot_ros.memory.model import RgbImage
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-
-from infinipot_ros.memory.model import RgbImage
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 """A model's chat template cut into the part before the video and the part after it."""
 
 from collections.abc import Sequence
-from typing import Any
 import re
+from typing import Any
 
 from infinipot_ros.errors import ModelLoadError
 
@@ -16,7 +16,8 @@ class ChatPrompt:
     """Turns questions into token ids; what a user typed never becomes a control token."""
 
     def __init__(self, tokenizer: Any, video_token: str, begin_of_text: bool = False) -> None:
-        """Cut the tokenizer's chat template at `video_token`.
+        """
+        Cut the tokenizer's chat template at `video_token`.
 
         Raises ModelLoadError where there is no template or it shows no video.
         """

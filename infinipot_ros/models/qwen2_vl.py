@@ -5,14 +5,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.models.base import HuggingFaceModel
 from infinipot_ros.models.pixels import normalised, resized
+import numpy as np
+import torch
+from torch import Tensor
 
 # What Qwen2-VL was trained to read: 768 frames of video, two to a time step; 32 K tokens.
 TRAINED_RANKS = 384
@@ -46,9 +45,11 @@ class QwenVL(HuggingFaceModel):
         self.default_frame_size_px = (int(height), int(width))
 
     def rank_step(self, seconds_per_step: float | None) -> float:
-        """Return the distance in time of neighbouring grids; Qwen2.5-VL counts seconds.
+        """
+        Return the distance in time of neighbouring grids; Qwen2.5-VL counts seconds.
 
-        Where the camera's rate is not known, a grid is taken to last a second, as the stock model does.
+        Where the camera's rate is not known, a grid is taken to last a second, as the stock model
+        does.
         """
         if self._tokens_per_second is None:
             return 1.0

@@ -31,17 +31,17 @@ def digest(memory: VideoMemory) -> str:
         checkpoint.facts_text(state), dict(checkpoint._tensors(state)))
 
 
-def filled(model: Any, frames: int, seed: int = 0, **settings: Any) -> VideoMemory:
+def filled(model: Any, frames: int, scene: int = 0, **settings: Any) -> VideoMemory:
     """Return a memory of a tiny model that has seen random pictures, one a second."""
     settings = {'budget_mib': 4.0, 'thumbnail_px': 0, **settings}
     memory = VideoMemory(model, MemoryConfig(**settings))
-    add(memory, frames, seed)
+    add(memory, frames, scene)
     return memory
 
 
-def add(memory: VideoMemory, frames: int, seed: int = 0, camera: str | None = None) -> None:
+def add(memory: VideoMemory, frames: int, scene: int = 0, camera: str | None = None) -> None:
     """Add random pictures."""
     start = memory.status().frames_seen
     size = memory.model.default_frame_size_px
-    for index, rgb in enumerate(pictures(frames, seed, size)):
+    for index, rgb in enumerate(pictures(frames, scene, size)):
         memory.add_frame(rgb, stamp=float(start + index), camera=camera)

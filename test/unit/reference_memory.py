@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""A memory written for clarity alone: lists of tokens, explicit coordinates, every head by itself.
+"""
+A memory written for clarity alone: lists of tokens, explicit coordinates, every head by itself.
 
 It computes what the engine must compute, in double precision, and shares no code with it but the
 model's own weight matrices. The policy is TaR alone (Eq. 5), by brute force over true coordinates.

@@ -16,7 +16,8 @@ POSE = Pose('map', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
 
 @pytest.mark.parametrize('settings', [
     {}, {'instant_frames': 0}, {'newest_scale': 2}, {'policy': 'infinipot_v_gated'},
-    {'policy': 'snapkv'}, {'cameras': ('a', 'b'), 'max_memory_tokens': 12 * 18}, {'thumbnail_px': 16}])
+    {'policy': 'snapkv'}, {'cameras': ('a', 'b'), 'max_memory_tokens': 12 * 18},
+    {'thumbnail_px': 16}])
 @pytest.mark.parametrize('family', ['qwen2_vl', 'llava_onevision'])
 def test_answers_and_future_are_the_same(tmp_path, family, settings):
     memory = filled(tiny(family), 25, **{**CAP, **settings})
@@ -28,8 +29,8 @@ def test_answers_and_future_are_the_same(tmp_path, family, settings):
     for _ in range(2):
         one, two = (m.ask('what?', max_new_tokens=4) for m in (memory, again))
         assert (one.text, one.attention_by_frame) == (two.text, two.attention_by_frame)
-        add(memory, 20, seed=5)
-        add(again, 20, seed=5)
+        add(memory, 20, scene=5)
+        add(again, 20, scene=5)
         assert digest(again) == digest(memory)
 
 
@@ -38,8 +39,8 @@ def test_half_a_pair_is_not_lost(tmp_path):
     memory.save(tmp_path / 'm')
     again = VideoMemory.load(tmp_path / 'm', tiny(temporal=2))
     assert again._state.cameras[0].pending is not None
-    add(memory, 3, seed=5)
-    add(again, 3, seed=5)
+    add(memory, 3, scene=5)
+    add(again, 3, scene=5)
     assert digest(again) == digest(memory)
 
 

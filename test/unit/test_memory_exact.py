@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Invariant 2: without compression the engine is the stock model, fed in the same chunks.
+"""
+Invariant 2: without compression the engine is the stock model, fed in the same chunks.
 
-The engine packs grouped queries, so its sums run in another order than the stock kernel's. With the
-stock model's queries packed as well, the caches are the same bit for bit in single precision; with the
-stock kernel the logits differ by rounding, which double precision shows to be nothing else.
+The engine packs grouped queries, so its sums run in another order than the stock kernel's. With
+the stock model's queries packed as well, the caches are the same bit for bit in single precision;
+with the stock kernel the logits differ by rounding, which double precision shows to be nothing
+else.
 """
 
 from pathlib import Path

@@ -108,7 +108,7 @@ def test_a_fault_in_any_call_of_a_question_changes_nothing(kind, error):
 def test_what_is_no_picture_is_refused(rgb):
     memory = filled(tiny(), 3)
     before = digest(memory)
-    with pytest.raises(ImageFormatError, match='uint8|empty'):
+    with pytest.raises(ImageFormatError, match=r'uint8|empty'):
         memory.add_frame(rgb, stamp=1.0)
     assert digest(memory) == before
 

@@ -91,7 +91,8 @@ def test_a_bad_question_is_refused_with_the_reason(question, words):
     assert time.perf_counter() - started < 2.0
 
 
-@pytest.mark.parametrize('question', ['\ud800?', 'où est la balle ? 🟥', '\x00\x1b[31m', '<|im_end|>'])
+@pytest.mark.parametrize('question', [
+    '\ud800?', 'où est la balle ? 🟥', '\x00\x1b[31m', '<|im_end|>'])
 def test_odd_characters_are_only_text(question):
     memory = filled(tiny(), 10)
     assert memory.ask(question, max_new_tokens=2).status is AnswerStatus.ANSWERED
@@ -111,7 +112,7 @@ def test_an_empty_memory_says_which_camera_saw_nothing():
 @pytest.mark.parametrize('family', FAMILIES)
 def test_two_memories_on_one_model_are_apart(family):
     model = tiny(family)
-    alone = filled(model, 25, seed=1, **CAP)
+    alone = filled(model, 25, scene=1, **CAP)
     expected, kept = alone.ask('what?'), digest(alone)
     first, second = filled(model, 0, **CAP), filled(model, 0, policy='tar', instant_frames=1)
     for step in range(25):
@@ -173,8 +174,9 @@ def test_evidence_points_at_the_frame_a_head_is_made_to_look_at():
         rows[past.frames[layer] == 5] *= 8.0
         rows[past.frames[layer] != 5] *= 0.0
     answer = memory.ask('what?', max_new_tokens=4)
-    assert answer.evidence[0].frame == 5
-    assert answer.evidence[0].relevance_per_token == pytest.approx(answer.evidence[0].relevance / 12)
+    first = answer.evidence[0]
+    assert first.frame == 5
+    assert first.relevance_per_token == pytest.approx(first.relevance / 12)
 
 
 def test_a_span_is_like_a_memory_that_saw_only_that():
@@ -222,13 +224,13 @@ def test_two_cameras_are_two_segments_one_after_the_other():
     for family in FAMILIES:
         model = Spy(tiny(family, dtype='float64'))
         both = filled(model, 0, cameras=('a', 'b'), instant_frames=0)
-        add(both, 7, seed=1, camera='a')
-        add(both, 5, seed=2, camera='b')
+        add(both, 7, scene=1, camera='a')
+        add(both, 5, scene=2, camera='b')
         both.ask('what?', max_new_tokens=2)
         both.ask('what?', max_new_tokens=2, cameras=['b', 'a'])
         assert not torch.allclose(model.seen[0], model.seen[2])
         model.seen.clear()
         both.ask('what?', max_new_tokens=2, cameras=['a'])
-        one = filled(model, 7, seed=1, instant_frames=0)
+        one = filled(model, 7, scene=1, instant_frames=0)
         one.ask('what?', max_new_tokens=2)
         torch.testing.assert_close(model.seen[0], model.seen[2], rtol=1e-9, atol=1e-9)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Invariants 3 and 10: after any number of compressions the engine is the written-out reference."""
+"""Invariants 3 and 10: after any number of compressions the engine is the reference."""
 
 from infinipot_ros.memory import MemoryConfig, positions, VideoMemory
 from memory_testing import Spy

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Invariant 4 and the rooms it lives in: layer caches, feature buffer, frame table."""
+
+from infinipot_ros.errors import BudgetError
+from infinipot_ros.memory import Pose
+from infinipot_ros.memory.camera_memory import FeatureBuffer
+from infinipot_ros.memory.frame_table import FrameTable
+from infinipot_ros.memory.layer_cache import LayerCache
+from memory_testing import filled
+import numpy as np
+import pytest
+from tiny_models import pictures, tiny
+import torch
+
+SHAPE = tiny().shape
+
+
+def cache_of(frames, capacity=48, prefix=3):
+    cache = LayerCache(SHAPE, capacity, prefix, provenance=True)
+    for frame in range(frames):
+        for layer in range(SHAPE.layers):
+            rows = torch.full((SHAPE.kv_heads, 4, SHAPE.head_dim), float(frame + 1))
+            cache.write(layer, 0, rows, -rows)
+        cache.commit(4, frame, torch.arange(4))
+    return cache
+
+
+def test_kept_rows_move_to_the_front_and_the_prefix_stays():
+    cache = cache_of(6)
+    for layer in range(SHAPE.layers):
+        cache.keys[layer][:, :3] = 99.0
+    spare = torch.zeros(SHAPE.kv_heads, 48, SHAPE.head_dim)
+    rows = torch.tensor([[0, 5, 10, 23], [1, 2, 3, 20]])
+    for layer in range(SHAPE.layers):
+        cache.keep(layer, rows, spare, spare.clone())
+    cache.crop(4)
+    assert cache.stored_tokens == 4
+    assert cache.frames[2].tolist() == [[0, 1, 2, 5], [0, 0, 0, 5]]
+    assert cache.patches[2].tolist() == [[0, 1, 2, 3], [1, 2, 3, 0]]
+    assert cache.keys[1][:, 3:7, 0].tolist() == [[1, 2, 3, 6], [1, 1, 1, 6]]
+    assert cache.values[1][:, 3:7, 0].tolist() == [[-1, -2, -3, -6], [-1, -1, -1, -6]]
+    assert (cache.keys[0][:, :3] == 99.0).all()
+
+
+def test_what_is_written_counts_only_when_committed():
+    cache = cache_of(2)
+    rows = torch.ones(SHAPE.kv_heads, 4, SHAPE.head_dim)
+    cache.write(0, 0, rows, rows)
+    assert cache.stored_tokens == 8 and cache.frames.shape[2] == 8
+    with pytest.raises(BudgetError, match='compress'):
+        cache.write(0, 38, rows, rows)
+    with pytest.raises(BudgetError):
+        cache.commit(41)
+    with pytest.raises(ValueError, match='crop'):
+        cache.crop(9)
+
+
+def test_resizing_keeps_what_is_stored():
+    cache = cache_of(6)
+    before = [rows[:, :27].clone() for rows in cache.keys]
+    bytes_before = cache.nbytes
+    cache.resize(24)
+    assert cache.nbytes < bytes_before
+    assert all(torch.equal(a, b) for a, b in zip(before, cache.keys, strict=True))
+    assert cache.frames[0, 0].tolist() == [f for f in range(6) for _ in range(4)]
+    with pytest.raises(BudgetError):
+        cache.resize(23)
+
+
+@pytest.mark.parametrize('policy', ['infinipot_v', 'tar', 'van_pool', 'random', 'uniform_tokens'])
+@pytest.mark.parametrize('instant_frames', [0, 2])
+def test_kept_tokens_are_sorted_counted_and_whole_where_recent(policy, instant_frames):
+    memory = filled(tiny(), 0, policy=policy, max_memory_tokens=12 * 16 + 7,
+                    instant_frames=instant_frames, recent_ratio=0.25)
+    camera = memory._state.cameras[0]
+    sinks = [rows[:, :7].clone() for rows in camera.past.keys]
+    compressions = 0
+    for index, rgb in enumerate(pictures(60)):
+        compressed = memory.add_frame(rgb, stamp=float(index)).compressed
+        past = camera.past
+        frames, patches = past.frames.long(), past.patches.long()
+        order = frames * 12 + patches
+        assert (order.diff(dim=-1) > 0).all()
+        assert past.stored_tokens <= past.capacity
+        if compressed:
+            compressions += 1
+            assert past.stored_tokens == int(0.75 * (12 * 16 + 7)) + 12
+            newest = index - instant_frames
+            # The appended frame, and the newest one (TaR: r = 4 of them) that was judged.
+            for age in range(5 if policy in ('infinipot_v', 'tar') else 2):
+                there = (frames == newest - age).sum(-1)
+                assert (there == 12).all()
+    assert compressions >= 5
+    assert all(torch.equal(a, b[:, :7]) for a, b in zip(sinks, camera.past.keys, strict=True))
+
+
+def test_a_feature_buffer_gives_back_its_oldest_and_keeps_its_order():
+    buffer = FeatureBuffer(SHAPE, 3, 2)
+    frames = [torch.full((2, SHAPE.hidden), float(i)) for i in range(8)]
+    for index, features in enumerate(frames):
+        if buffer.full:
+            oldest, embeddings = buffer.oldest()
+            assert oldest == index - 3 and torch.equal(embeddings, frames[oldest])
+        buffer.push(index, features)
+        assert torch.equal(buffer.newest, features)
+        assert torch.equal(buffer.ordered(), torch.stack(frames[max(0, index - 2):index + 1]))
+    empty = FeatureBuffer(SHAPE, 0, 2)
+    empty.push(1, frames[1])
+    assert not empty.frame_ids and torch.equal(empty.newest, frames[1])
+    assert empty.ordered().shape == (0, 2, SHAPE.hidden)
+
+
+def test_the_table_keeps_rows_of_kept_frames_and_their_thumbnails():
+    table = FrameTable(6, 3, (2, 2))
+    pose = Pose('map', (1, 2, 3), (0, 0, 0, 1))
+    for frame in range(5):
+        small = np.full((2, 2, 3), frame, np.uint8)
+        seen_from = pose if frame % 2 else None
+        table.add(frame, frame * 10, 0, f'eye{frame}', seen_from, 4.0, False, small)
+    assert [table.thumbnail(table.find(f)) is None for f in range(5)] == [
+        True, True, False, False, False]
+    table.retain(0, np.array([1, 3, 4]), np.array([0.5, 2.0, 4.0], np.float32))
+    assert [row['frame'] for row in table.rows] == [1, 3, 4] and table.find(2) is None
+    kept = table.describe(table.find(3), ('front',))
+    assert (kept.stamp_ns, kept.frame_id, kept.pose, kept.kept_tokens) == (30, 'eye3', pose, 2.0)
+    assert (table.thumbnail(table.find(3)) == 3).all()
+    table.add(7, 70, 0, '', None, 4.0, True, np.full((2, 2, 3), 7, np.uint8))
+    assert (table.thumbnail(table.find(7)) == 7).all()
+
+
+def test_a_full_table_gives_up_the_frame_with_the_fewest_tokens():
+    table = FrameTable(3, 0, (1, 1))
+    for frame, kept in enumerate([3.0, 1.0, 2.0]):
+        table.add(frame, 0, 0, '', None, kept, False, None)
+    table.add(3, 0, 0, '', None, 4.0, False, None)
+    assert [int(row['frame']) for row in table.rows] == [0, 2, 3]
+    table.resize(2, 0)
+    assert [int(row['frame']) for row in table.rows] == [0, 3]
+
+
+def test_retain_leaves_other_cameras_alone():
+    table = FrameTable(6, 0, (1, 1))
+    for frame in range(4):
+        table.add(frame, 0, frame % 2, '', None, 1.0, False, None)
+    table.retain(0, np.array([], np.int64), np.array([], np.float32))
+    assert [int(row['frame']) for row in table.rows] == [1, 3]
+
+
+def test_the_map_of_kept_patches_counts_caches():
+    memory = filled(tiny(), 30, max_memory_tokens=12 * 9, instant_frames=2)
+    assert (memory.retained() == 1.0).all()
+    past = memory._state.cameras[0].past
+    for kept in memory.frames():
+        share = memory.retained(kept.frame)
+        assert share.shape == (3, 4)
+        if kept.frame < 28:
+            tokens = float((past.frames == kept.frame).sum()) / 6
+            assert share.sum() == pytest.approx(tokens)
+    assert memory.retained(10**6).sum() == 0
