@@ -111,12 +111,11 @@ class ManagedNode(LifecycleNode):
         try:
             work()
         except Exception as error:  # rclpy would lose the text
+            self.under_way = ''
             self.reason = f'could not {verb}: {describe(error)}'
             self.get_logger().error(self.reason)
             return FAILURE
-        finally:
-            self.under_way = ''
-        self.state, self.reason = goal, ''
+        self.state, self.reason, self.under_way = goal, '', ''
         self.get_logger().info(f'now {goal}')
         return SUCCESS
 

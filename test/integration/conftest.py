@@ -92,15 +92,16 @@ class World:
     def memory_nodes(self, *robots: dict[str, Any]) -> list[VideoMemoryNode]:
         """Start nodes, by parameters ('namespace' is that of the node), in one process."""
         executor = MultiThreadedExecutor(num_threads=32, context=self.context)
-        made = []
+        wanted = []
         for parameters in robots:
             values = {**DEFAULTS, **EXACT, **parameters}
             namespace = values.pop('namespace', '')
-            made.append(VideoMemoryNode(
-                namespace=namespace, context=self.context, use_global_arguments=False,
-                parameter_overrides=[Parameter(name, value=value)
-                                     for name, value in values.items()]))
-        self.nodes += compose(executor, made)
+            wanted.append({
+                'namespace': namespace, 'context': self.context, 'use_global_arguments': False,
+                'parameter_overrides': [Parameter(name, value=value)
+                                        for name, value in values.items()]})
+        made = compose(executor, wanted)
+        self.nodes += made
         self.run(executor)
         return made
 

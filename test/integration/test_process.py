@@ -79,9 +79,10 @@ def test_a_signal_saves_and_ends_it_even_while_it_answers(
 
 
 def test_a_signal_while_the_model_loads_ends_it_too(
-        start: Callable[..., subprocess.Popen[str]]) -> None:
+        world: World, start: Callable[..., subprocess.Popen[str]]) -> None:
     process = start('--ros-args')
-    time.sleep(2.5)
+    client = world.client()
+    until(lambda: client.state() == 'configuring', 'the model loads')
     end(process, signal.SIGTERM)
 
 
