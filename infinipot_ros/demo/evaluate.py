@@ -81,7 +81,7 @@ def table(tallies: dict[str, Tally]) -> str:
         for name in names:
             right, asked = tallies[name][row]
             low, high = wilson(right, asked)
-            cells.append(f'{100 * right / asked:.1f} [{100 * low:.0f}, {100 * high:.0f}]')
+            cells.append(f'{100 * right / asked:.1f} [{100 * low:.1f}, {100 * high:.1f}]')
         lines.append(f'| {row} | {tallies[names[0]][row][1]} | ' + ' | '.join(cells) + ' |')
     return '\n'.join(lines)
 
@@ -118,7 +118,7 @@ def write_section(card: Path, name: str, text: str) -> None:
 
 def _memory(model: VisionLanguageModel, instant_frames: int) -> VideoMemory:
     """Make a memory that holds a whole clip, so that reading is measured and not forgetting."""
-    return VideoMemory(model, MemoryConfig(budget_mib=16, policy='tar', thumbnail_px=0,
+    return VideoMemory(model, MemoryConfig(budget_mib=3, policy='tar', thumbnail_px=0,
                                            instant_frames=instant_frames, max_new_tokens=16))
 
 

@@ -41,9 +41,9 @@ from transformers import Qwen2VLForConditionalGeneration
 class Schedule:
     """Steps of each stage, frames per process and step, and learning rates."""
 
-    patch_steps: int = 250
-    frame_steps: int = 500
-    clip_steps: int = 2600
+    patch_steps: int = 300
+    frame_steps: int = 600
+    clip_steps: int = 2200
     frames_per_step: int = 96
     muon_lr: float = 2e-3
     adam_lr: float = 2e-3
