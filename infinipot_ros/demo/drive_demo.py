@@ -49,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     _isolate_from_other_robots()
+    # for so small a model a second thread costs more than it brings
+    os.environ.setdefault('OMP_NUM_THREADS', '1')
     output = Path(options.output)
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
