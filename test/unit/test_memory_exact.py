@@ -56,8 +56,8 @@ class StockStream:
     def feed(self, embeddings, positions):
         language = self.stock.model.language_model
         states = language(
-            inputs_embeds=embeddings[None], position_ids=positions, cache=self.cache,
-            use_cache=True).last_hidden_state
+            inputs_embeds=embeddings[None], position_ids=positions,
+            past_key_values=self.cache, use_cache=True).last_hidden_state
         return self.stock.lm_head(states)[0]
 
     def text(self, ids, start):
