@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infinipot_ros.launch_support import known_robots, OVERRIDES
+from launch import LaunchContext
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration
 from launch_ros.parameter_descriptions import ParameterValue
-
-from launch import LaunchContext
 
 
 def robot_argument() -> DeclareLaunchArgument:

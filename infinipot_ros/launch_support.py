@@ -210,7 +210,7 @@ def _overrides(given: Mapping[str, str], parameters: Mapping[str, Any]) -> dict[
     if 'image_topic' in given:
         names = parameters.get('cameras') or ['camera']
         if len(names) > 1:
-            raise ConfigError(f"image_topic is for a single camera, but the robot has "
+            raise ConfigError('image_topic is for a single camera, but the robot has '
                               f"{', '.join(names)}; use cameras:={names[0]}=TOPIC,...")
         overrides.update(camera_parameters({names[0]: given['image_topic']}))
     for name in ('pose_topic', 'model'):
@@ -256,7 +256,7 @@ def fleet_parameters(
     absolute = [topic for topic in topics if topic.startswith('/')]
     if absolute and len(namespaces) > 1:
         raise ConfigError(f"'{absolute[0]}' is one topic for all robots; leave out the first "
-                          "slash, then each robot has its own below its namespace")
+                          'slash, then each robot has its own below its namespace')
     fleet: dict[str, dict[str, Any]] = {}
     for namespace in namespaces:
         name = full_node_name(NODE_NAME, namespace)

@@ -9,10 +9,9 @@ from infinipot_ros.launch_support import (
     PACKAGE,
     SETTINGS,
 )
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch_ros.actions import Node
-
-from launch import LaunchContext, LaunchDescription
 
 CAMERA_NAME = 'simulated_camera'
 ARGUMENTS = [

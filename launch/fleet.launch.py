@@ -8,10 +8,9 @@ from infinipot_ros.launch_arguments import (
     robot_argument,
 )
 from infinipot_ros.launch_support import fleet_parameters, PACKAGE, write_parameters
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch_ros.actions import Node
-
-from launch import LaunchContext, LaunchDescription
 
 ARGUMENTS = [
     DeclareLaunchArgument(

@@ -15,12 +15,11 @@ from infinipot_ros.launch_arguments import (
     robot_argument,
 )
 from infinipot_ros.launch_support import NODE_NAME, parse_bool
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
-
-from launch import LaunchContext, LaunchDescription
 
 MANAGER_NAME = 'lifecycle_manager_infinipot'
 # a large model takes minutes to load from a slow disk

@@ -9,10 +9,9 @@ from infinipot_ros.launch_arguments import (
     typed,
 )
 from infinipot_ros.launch_support import NODE_NAME, node_parameters, PACKAGE
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch_ros.actions import Node
-
-from launch import LaunchContext, LaunchDescription
 
 ARGUMENTS = [
     robot_argument(),

@@ -17,7 +17,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from infinipot_ros.demo.world import Drive  # noqa: E402
+from infinipot_ros.demo.world import Drive  # noqa: E402, I100
 from infinipot_ros.node.compressed_images import compressed_to_rgb  # noqa: E402
 from infinipot_ros.node.images import image_to_rgb  # noqa: E402
 from infinipot_ros.node.recordings import VideoFile  # noqa: E402

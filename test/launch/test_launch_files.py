@@ -11,12 +11,17 @@ import yaml
 pytest.importorskip('launch_ros', reason='needs launch and launch_ros, which a ROS 2 installation '
                     'has and its Python wheels have not')
 
-from infinipot_ros.errors import ConfigError
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
-from launch.launch_description_sources import get_launch_description_from_python_launch_file
-from launch_ros.actions import Node
-
-from launch import LaunchContext
+from infinipot_ros.errors import ConfigError  # noqa: E402, I100
+from launch import LaunchContext  # noqa: E402
+from launch.actions import (  # noqa: E402
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+)
+from launch.launch_description_sources import (  # noqa: E402
+    get_launch_description_from_python_launch_file as load,
+)
+from launch_ros.actions import Node  # noqa: E402
 
 LAUNCH = Path(__file__).parents[2] / 'launch'
 FILES = sorted(path.name for path in LAUNCH.glob('*.launch.py'))
@@ -27,7 +32,7 @@ ROBOT_ARGUMENTS = {
 
 def describe(name: str) -> Any:
     """Load a launch file."""
-    return get_launch_description_from_python_launch_file(str(LAUNCH / name))
+    return load(str(LAUNCH / name))
 
 
 def start(name: str, **arguments: str) -> list[Node]:
