@@ -40,12 +40,12 @@ class Part:
 # The table of record. The shares need streams short enough for half of them to be readable.
 REPORT: tuple[Part, ...] = (
     Part('still', ('128', '64'), 16),
-    Part('calm', ('128',), 12),
-    Part('crowd', ('64',), 16),
-    Part('screen', ('128',), 12),
-    Part('vivid', ('128',), 12),
-    Part('calm', ('1/2', '1/4', '1/8', '1/16'), 8, 80),
-    Part('calm', ('384',), 4, 1000),
+    Part('calm', ('128',), 10),
+    Part('crowd', ('64',), 12),
+    Part('screen', ('128',), 10),
+    Part('vivid', ('128',), 10),
+    Part('calm', ('1/2', '1/4', '1/8', '1/16'), 6, 80),
+    Part('calm', ('384',), 3, 600),
 )
 QUICK: tuple[Part, ...] = (Part('still', ('128',), 2, 90), Part('crowd', ('64',), 2, 90))
 QUICK_POLICIES = ('infinipot_v', 'tar', 'sliding_window', 'label_oracle')

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from infinipot_ros.demo.architecture import GRID, MAX_RANK, TOKENS_PER_FRAME
+from infinipot_ros.demo.architecture import GRID, TOKENS_PER_FRAME, TRAINED_RANKS
 from infinipot_ros.demo.clips import Clip, IGNORED
 import numpy as np
 import torch
@@ -91,7 +91,7 @@ class Packer:
         sinks, start = len(self.sinks), len(self.sinks)
         frame, patch = np.nonzero(clip.kept)
         alive, rank = np.unique(frame, return_inverse=True)
-        room = MAX_RANK - len(alive)
+        room = TRAINED_RANKS - len(alive)
         offset = int(rng.integers(0, room)) if room > 0 and rng.uniform() < 0.4 else 0
         rank = rank + offset
         token = [*self.sinks, *([0] * len(frame))]
