@@ -22,8 +22,8 @@ PATCH_PX = 14
 MERGE = 2
 GRID = VIEW_PX // (PATCH_PX * MERGE)
 TOKENS_PER_FRAME = GRID * GRID
-# Times that training covers (by shifting clips), and how many the engine uses: a memory of scraps from
-# many frames reads worse when they spread over more ranks than a clip has frames (tuning seeds).
+# Times that training covers (by shifting clips), and how many the engine uses: scraps of many
+# frames read worse when they spread over more ranks than a clip has frames (tuning seeds).
 TRAINED_RANKS = 64
 MAX_RANK = 24
 # Training shows up to 32 frames (512 tokens); sinks and the room for a question come on top.
