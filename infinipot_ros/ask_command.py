@@ -29,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='newest frames that a question sees whole')
     parser.add_argument('--max-memory-tokens', type=int, default=0,
                         help='cap on the tokens kept; 0 is what the model can read')
+    parser.add_argument('--calibration', type=Path,
+                        help="thresholds for this model, a file of 'infinipot calibrate'")
     parser.add_argument('--evidence', type=int, default=3, help='frames named with an answer')
     parser.add_argument('--json', action='store_true', help='one JSON object a question')
 
@@ -48,13 +50,14 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     """Build the memory of the recording and print an answer to every question."""
     from infinipot_ros.memory import AnswerStatus, MemoryConfig, VideoMemory
     from infinipot_ros.models import load_model
-    config = MemoryConfig(
-        budget_mib=options.budget_mib, policy=options.policy,
-        instant_frames=options.instant_frames, max_memory_tokens=options.max_memory_tokens,
-        max_evidence=options.evidence, thumbnail_px=0)
     pictures = sampled_pictures(options)
     model = load_model(options.model, options.device, options.dtype)
-    memory = VideoMemory(model, config)
+    thresholds = {} if options.calibration is None else read_calibration(
+        options.calibration, model.fingerprint)
+    memory = VideoMemory(model, MemoryConfig(
+        budget_mib=options.budget_mib, policy=options.policy,
+        instant_frames=options.instant_frames, max_memory_tokens=options.max_memory_tokens,
+        max_evidence=options.evidence, thumbnail_px=0, policy_options=thresholds))
     first_ns = None
     for picture in pictures:
         memory.add_frame(picture.rgb, stamp_ns=picture.stamp_ns, frame_id=picture.frame_id)
@@ -96,6 +99,24 @@ def sampled_pictures(options: argparse.Namespace) -> Iterator[Any]:
             print(f'{recording.skipped} pictures could not be decoded', file=sys.stderr)
 
     return chosen()
+
+
+def read_calibration(path: Path, fingerprint: str) -> dict[str, Any]:
+    """
+    Return the policy options of a file that `infinipot calibrate` wrote.
+
+    Raises `ConfigError` where it is none, or one of another model.
+    """
+    try:
+        found = json.loads(path.read_text(encoding='utf-8'))
+        measured_on, thresholds = found['fingerprint'], tuple(found['cv_thresholds'])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"calibration: '{path}' is no file of 'infinipot calibrate': "
+                          f'{error!r}') from error
+    if measured_on != fingerprint:
+        raise ConfigError(f"calibration: '{path}' was measured on the model {found.get('model')!r}"
+                          ' with other weights; calibrate this model')
+    return {'cv_thresholds': thresholds}
 
 
 def as_text(question: str, answer: Any, first_ns: int) -> str:

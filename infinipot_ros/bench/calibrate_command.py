@@ -15,6 +15,8 @@ from infinipot_ros.bench.tables import plain_table
 from infinipot_ros.errors import ConfigError
 import numpy as np
 
+FILE_NAME = 'infinipot_calibration.json'
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
@@ -24,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--frames', type=int, default=300, help='frames of the demo world')
     parser.add_argument('--budget-mib', type=float, default=8.0,
                         help='a full memory of this size is measured')
-    parser.add_argument('--out', type=Path, required=True, help='JSON file to write')
+    parser.add_argument('--out', type=Path, help='JSON file to write (default: '
+                        f"{FILE_NAME} in the model's folder)")
 
 
 def run(options: argparse.Namespace, _: Sequence[str]) -> int:
@@ -32,6 +35,7 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     from infinipot_ros.models import load_model
     pictures = _demo_pictures(options) if options.file is None else (
         picture.rgb for picture in sampled_pictures(options))
+    path = options.out or _default_path(options.model)
     model = load_model(options.model, options.device, options.dtype)
     variations = measure(model, pictures, options.budget_mib)
     thresholds = thresholds_of(variations)
@@ -40,12 +44,19 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     print(plain_table(['layer', 'compressions', 'mean CV', 'least', 'most'], rows))
     print('thresholds (quartiles over layers and compressions): '
           + ', '.join(f'{tau:.4f}' for tau in thresholds))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({
         'model': options.model, 'fingerprint': model.fingerprint,
         'source': str(options.file or 'demo world'), 'cv_thresholds': thresholds,
     }, indent=2) + '\n', encoding='utf-8')
+    print(f"{path} written; 'infinipot ask --calibration' reads it")
     return 0
+
+
+def _default_path(model: str) -> Path:
+    if not Path(model).is_dir():
+        raise ConfigError(f'out: {model!r} is no folder to put {FILE_NAME} into; give --out')
+    return Path(model) / FILE_NAME
 
 
 def measure(model: Any, pictures: Iterator[np.ndarray], budget_mib: float) -> list[list[float]]:

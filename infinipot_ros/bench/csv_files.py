@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import csv
 from dataclasses import asdict, fields
 import json
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,7 +48,8 @@ def read_rows(path: Path, kind: type[Row]) -> list[Row]:
 def write_about(path: Path, command: Iterable[str], seconds: float, **more: Any) -> None:
     """Write how a result came about: command, machine, versions, commit, time taken."""
     about = {'command': ' '.join(command), 'seconds': round(seconds, 1), **more,
-             'machine': this_machine().as_dict()}
+             # Above the number of cores, other work has slowed this one down.
+             'load_average': round(os.getloadavg()[0], 1), 'machine': this_machine().as_dict()}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(about, indent=2) + '\n', encoding='utf-8')
 
@@ -65,7 +67,8 @@ def about_text(about: Mapping[str, Any]) -> str:
     machine = about['machine']
     accelerator = '' if machine['accelerator'] == 'none' else f", {machine['accelerator']}"
     return (f"`{about['command']}`, {about['seconds']:.0f} s on {machine['processor']} "
-            f"({machine['cores']} cores, {machine['memory_gib']} GiB{accelerator}), "
+            f"({machine['cores']} cores, {machine['memory_gib']} GiB{accelerator}, "
+            f"load average {about.get('load_average', 'unknown')}), "
             f"{machine['system']}, Python {machine['python']}, torch {machine['torch']}, "
             f"transformers {machine['transformers']}, infinipot_ros {machine['version']}, "
             f"commit {machine['commit']}.")

@@ -161,4 +161,3 @@ def _budget_name(report: Report, setting: str, budget: str) -> str:
     row = next(row for row in report.costs if (row.setting, row.budget) == (setting, budget))
     share = f'{budget} of the stream = ' if '/' in budget else ''
     return f'{share}{row.capacity_tokens} tokens, {row.frames} frames'
-

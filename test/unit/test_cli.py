@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command `infinipot`: answers about a video file, thresholds, and errors that help."""
+
+import json
+import subprocess
+import sys
+
+import cv2
+from infinipot_ros import ask_command
+from infinipot_ros.bench.calibrate_command import thresholds_of
+from infinipot_ros.bench.commands import BENCHMARKS
+from infinipot_ros.cli import main
+from infinipot_ros.demo.world import Drive
+from infinipot_ros.memory import Answer, AnswerStatus, Evidence
+import pytest
+
+FPS = 4
+
+
+@pytest.fixture(scope='module')
+def video(tmp_path_factory):
+    path = tmp_path_factory.mktemp('video') / 'drive.avi'
+    drive = Drive(7_000_000, 'calm', 24)
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*'MJPG'), FPS, (112, 112))
+    for index in range(24):
+        writer.write(cv2.cvtColor(drive.frame(index).rgb, cv2.COLOR_RGB2BGR))
+    writer.release()
+    return path
+
+
+def test_ask_answers_every_question_with_evidence_in_the_video(video, capsys):
+    questions = ['what do you see now ?', 'did you see a red ball ?']
+    status = main(['ask', str(video), *questions, '--sample-fps', '2', '--json',
+                   '--evidence', '2'])
+    out, err = capsys.readouterr()
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert [answer['question'] for answer in answers] == questions
+    for answer in answers:
+        assert answer['status'] == 'answered'
+        assert 0 < answer['confidence'] <= 1
+        assert 1 <= len(answer['evidence']) <= 2
+        # Frames at 2 a second: every other one of the file.
+        assert all(item['stamp_ns'] in range(0, 6 * 10**9, 10**9 // 2)
+                   for item in answer['evidence'])
+    assert '12 frames seen' in err
+
+
+def test_ask_prints_for_people(video, capsys):
+    assert main(['ask', str(video), 'what do you see now ?']) == 0
+    out = capsys.readouterr().out
+    assert out.startswith('what do you see now ?\n  ')
+    assert 'confidence' in out
+    assert '% of attention' in out
+
+
+def test_a_question_that_is_not_answered_is_a_failure(video, capsys):
+    assert main(['ask', str(video), ' ']) == 1
+    assert 'the question is empty' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(('arguments', 'words'), [
+    (['no_such.mp4', 'q'], 'no file or folder'),
+    (['{video}', 'q', '--sample-fps', '0'], 'sample-fps is 0'),
+    (['{video}', 'q', '--policy', 'nope'], 'no policy'),
+    (['{video}', 'q', '--budget-mib', '0.001'], 'budget_mib'),
+    (['{video}', 'q', '--model', '/no/such/model'], 'no such folder'),
+    (['{video}', 'q', '--topic', '/image'], 'no topics'),
+])
+def test_mistakes_are_named_without_a_traceback(video, arguments, words, capsys):
+    assert main(['ask', *(part.format(video=video) for part in arguments)]) == 2
+    # Before the last line transformers may have shown how far it has loaded.
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith('infinipot: ')
+    assert words in last
+
+
+def test_dates_are_written_where_stamps_are_dates():
+    assert ask_command.when(3_500_000_000, 1_000_000_000) == '2.5 s'
+    first = 1_700_000_000 * 10**9
+    assert ask_command.when(first + 10**9, first) == '1.0 s, 2023-11-14 22:13:21 UTC'
+
+
+def test_evidence_and_failure_are_both_told():
+    frame = Evidence(3, 1_500_000_000, 'camera', '', None, 0.25, 0.1)
+    answer = Answer('a red ball', AnswerStatus.TIMEOUT, 'the deadline passed', evidence=[frame])
+    text = ask_command.as_text('q', answer, 0)
+    assert 'timeout: the deadline passed' in text
+    assert '1.5 s (25% of attention)' in text
+
+
+def test_calibrate_writes_rising_thresholds_for_this_model(video, tmp_path, capsys):
+    path = tmp_path / 'calibration.json'
+    assert main(['calibrate', '--frames', '40', '--budget-mib', '1.8', '--out', str(path)]) == 0
+    ask = ['ask', str(video), 'what do you see now ?', '--calibration', str(path)]
+    assert main(ask) == 0
+    found = json.loads(path.read_text())
+    assert len(found['cv_thresholds']) == 3
+    assert found['cv_thresholds'] == sorted(found['cv_thresholds'])
+    assert len(found['fingerprint']) == 64
+    assert 'quartiles' in capsys.readouterr().out
+    # Thresholds of other weights are refused.
+    path.write_text(json.dumps({**found, 'fingerprint': 'x'}))
+    assert main(ask) == 2
+    assert 'other weights' in capsys.readouterr().err
+    path.write_text('{}')
+    assert main(ask) == 2
+    assert 'is no file of' in capsys.readouterr().err
+
+
+def test_calibrate_without_a_place_to_write_says_so(capsys):
+    assert main(['calibrate']) == 2
+    assert 'give --out' in capsys.readouterr().err
+
+
+def test_calibrate_says_when_the_memory_was_never_full(tmp_path, capsys):
+    path = tmp_path / 'calibration.json'
+    assert main(['calibrate', '--frames', '4', '--out', str(path)]) == 2
+    assert 'do not fill a memory' in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_thresholds_are_quartiles():
+    assert thresholds_of([[1.0, 2.0], [3.0, 4.0, 5.0]]) == [2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize('name', BENCHMARKS)
+def test_every_benchmark_has_its_help(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(['bench', name, '--help'])
+    assert ended.value.code == 0
+    assert f'infinipot bench {name}' in capsys.readouterr().out
+
+
+def test_help_does_not_wait_for_torch():
+    code = ('import sys\nfrom infinipot_ros.cli import main\ntry:\n    main(["--help"])\n'
+            'except SystemExit:\n    pass\nassert "torch" not in sys.modules')
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    assert 'calibrate' in done.stdout
+
+
+def test_an_unknown_command_is_refused():
+    with pytest.raises(SystemExit) as ended:
+        main(['bench', 'nothing'])
+    assert ended.value.code == 2
