@@ -43,7 +43,7 @@ class FeatureBuffer:
 
     @property
     def newest(self) -> Tensor | None:
-        """The embeddings of the newest frame seen, or None."""
+        """Return the embeddings of the newest frame seen, or None."""
         return None if self._last is None else self.features[self._last]
 
     def oldest(self) -> tuple[int, Tensor]:

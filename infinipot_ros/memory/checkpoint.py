@@ -227,7 +227,7 @@ def _restore_camera(
         if keep_policy_state:
             start = f'{name}.state{layer}.'
             camera.policy_state[layer] = {
-                key[len(start) :]: value.to(past.frame.device)
+                key[len(start):]: value.to(past.frame.device)
                 for key, value in tensors.items()
                 if key.startswith(start)
             }

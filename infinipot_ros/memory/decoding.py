@@ -69,7 +69,7 @@ def decode(
     position = base
     read = list(question_ids[:-1])
     for start in range(0, len(read), CHUNK_TOKENS):
-        chunk = read[start : start + CHUNK_TOKENS]
+        chunk = read[start:start + CHUNK_TOKENS]
         if (status := limits.reached()) is not None:
             decoded.status = status
             return decoded

@@ -92,7 +92,7 @@ def attended_frames(recorder: MassRecorder, stretches: list[Labelled], total: in
     tokens: dict[int, float] = {}
     at, labelled = 0, 0.0
     for stretch in stretches:
-        part = shares[:, :, at : at + stretch.tokens]
+        part = shares[:, :, at:at + stretch.tokens]
         at += stretch.tokens
         if stretch.frames is None or stretch.tokens == 0:
             continue

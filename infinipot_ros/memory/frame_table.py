@@ -55,7 +55,7 @@ class FrameTable:
 
     @property
     def rows(self) -> npt.NDArray[np.void]:
-        """The rows in use, as a view."""
+        """Return the rows in use, as a view."""
         return self._rows[: self._count]
 
     def __len__(self) -> int:
@@ -186,7 +186,7 @@ class FrameTable:
 
     @property
     def names(self) -> list[str]:
-        """The frame ids that rows refer to by number."""
+        """Return the frame ids that rows refer to by number."""
         return list(self._names)
 
     def dump(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:

@@ -105,9 +105,9 @@ class LayerCache:
             (self.values[layer], spare_values),
         ):
             moved = spare[:, :count]
-            stored = rows[:, self.prefix : self.prefix + self.stored_tokens]
+            stored = rows[:, self.prefix:self.prefix + self.stored_tokens]
             torch.gather(stored, 1, wide, out=moved)
-            rows[:, self.prefix : self.prefix + count].copy_(moved)
+            rows[:, self.prefix:self.prefix + count].copy_(moved)
         for labels in (self.frame[layer], self.patch[layer]):
             labels[:, :count] = torch.gather(labels, 1, indices)
 

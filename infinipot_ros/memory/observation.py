@@ -32,7 +32,7 @@ class QueryWindow:
 
     def before(self, layer: int, query: Tensor) -> None:
         """Note a layer's queries."""
-        self.noted.append(query[:, -self.tokens :])
+        self.noted.append(query[:, -self.tokens:])
 
     def after(
         self, layer: int, query: Tensor, keys: Tensor, scaling: float, mask: Tensor | None
@@ -42,7 +42,7 @@ class QueryWindow:
     def settle(self, camera: CameraMemory) -> None:
         """Put what was noted behind the queries the camera holds."""
         for held, new in zip(camera.window, self.noted, strict=True):
-            held.copy_(torch.cat([held, new], dim=1)[:, -self.tokens :])
+            held.copy_(torch.cat([held, new], dim=1)[:, -self.tokens:])
 
 
 class PromptObserver:
@@ -61,7 +61,7 @@ class PromptObserver:
     ) -> None:
         """Sum the weights over a layer's queries: [H, count]."""
         weights = attention_weights(query, keys, scaling, mask)
-        self.drawn.append(weights[:, :, self.first : self.first + self.count].sum(1))
+        self.drawn.append(weights[:, :, self.first:self.first + self.count].sum(1))
 
 
 class Observation:
@@ -109,12 +109,12 @@ class Observation:
         grouped = queries.reshape(heads, -1, count, width)
         turned = rotate(grouped, cos[:, None, -count:], sin[:, None, -count:])
         causal = torch.ones(count, total, dtype=torch.bool, device=keys.device)
-        causal[:, total - count :].tril_()
+        causal[:, total - count:].tril_()
         groups = grouped.shape[1]
         weights = attention_weights(
             turned.reshape(heads, -1, width), keys, width**-0.5, causal.repeat(groups, 1)
         )
-        return weights[:, :, sinks.tokens :].sum(1)
+        return weights[:, :, sinks.tokens:].sum(1)
 
     def _prompt_attention(
         self, camera: CameraMemory, piece: Piece, following: int, prompt: str

@@ -115,7 +115,7 @@ class PositionScheme:
         return (ranks * self.rank_step).to(torch.int32)
 
     def text(self, count: int, base: int) -> Coordinates:
-        """Return the positions of `count` tokens of text (or sinks) from `base` on."""
+        """Return the positions of `count` tokens from `base` on: of text, or of sinks."""
         index = torch.arange(base, base + count, dtype=torch.int32, device=self.device)[None, None]
         return Coordinates((index,) if self.one_dimensional else (index, index, index))
 
@@ -211,7 +211,7 @@ class Rotation:
 
     @property
     def positions(self) -> int:
-        """Number of positions in the tables."""
+        """Return the number of positions in the tables."""
         return self.tables[0].shape[0]
 
     def cos_sin(self, axes: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:

@@ -70,7 +70,7 @@ class Selection:
         weights = attention_weights(query, keys, scaling, mask)
         groups = self._build.model.shape.query_heads // weights.shape[0]
         last = weights.view(weights.shape[0], groups, -1, weights.shape[2])[:, :, -1].sum(1)
-        drawn = last[:, self._first : self._first + self.piece.tokens]
+        drawn = last[:, self._first:self._first + self.piece.tokens]
         for later in range(layer + 1, self._build.model.shape.layers):
             self._choose(later, attention=drawn)
 

@@ -92,7 +92,7 @@ def _question_ids(state: MemoryState, question: Question) -> list[int]:
     room = state.sizes.suffix_tokens + state.config.max_question_tokens
     limit = 64 * state.config.max_question_tokens
     history = [turn for turn in question.history if len(turn[0]) + len(turn[1]) <= limit]
-    history = history[-state.config.max_question_tokens :]
+    history = history[-state.config.max_question_tokens:]
     while True:
         ids = state.model.suffix_ids(question.text, history)
         if len(ids) <= room or not history:

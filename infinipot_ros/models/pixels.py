@@ -36,7 +36,7 @@ def centre_cropped(rgb: RgbImage, side_px: int, resample: int) -> RgbImage:
     size = (max(side_px, height * side_px // shorter), max(side_px, width * side_px // shorter))
     whole = resized(rgb, size, resample)
     top, left = (size[0] - side_px) // 2, (size[1] - side_px) // 2
-    return np.ascontiguousarray(whole[top : top + side_px, left : left + side_px])
+    return np.ascontiguousarray(whole[top:top + side_px, left:left + side_px])
 
 
 def normalised(rgb: RgbImage, settings: PixelSettings) -> npt.NDArray[np.float32]:

@@ -35,7 +35,7 @@ _MAGIC = (
 class CompressedImageLike(Protocol):
     """Name the fields of ``sensor_msgs/CompressedImage`` that are read here."""
 
-    format: str
+    format: str  # noqa: A003
     data: Any
 
 

@@ -56,7 +56,7 @@ def image_reader(encodings: tuple[str, ...]) -> Callable[[ImageLike, ImageRules]
             try:
                 return np.array(bridge.imgmsg_to_cv2(message, 'rgb8'))
             except Exception as error:
-                raise ImageFormatError(f"cv_bridge cannot read this image of encoding "
+                raise ImageFormatError(f'cv_bridge cannot read this image of encoding '
                                        f"'{message.encoding}': {error}") from error
         return image_to_rgb(message, rules)
 

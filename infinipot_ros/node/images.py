@@ -203,7 +203,7 @@ def _planar_yuv(message: ImageLike, name: str) -> Rgb:
         height = height * 2 // planes  # the height counts the rows of all planes
     if step < width or 2 * size != planes * step * height:
         raise ImageFormatError(
-            f"data has {size} bytes, expected {planes * max(step, width) * height // 2} for "
+            f'data has {size} bytes, expected {planes * max(step, width) * height // 2} for '
             f"'{message.encoding}' of {width}x{height} px and step {message.step}: "
             f'the camera driver fills the message wrongly')
     data = np.frombuffer(message.data, np.uint8)

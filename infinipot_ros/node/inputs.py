@@ -45,7 +45,7 @@ class Inputs:
         if encodings:
             self._node.get_logger().info(f"cv_bridge reads {', '.join(encodings)}")
 
-    def open(self) -> None:
+    def open(self) -> None:  # noqa: A003
         """Subscribe to everything, or to nothing."""
         values = self._parameters.values()
         try:

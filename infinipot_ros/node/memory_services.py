@@ -131,5 +131,3 @@ class Checkpoints:
 
 def _refuse(response: Any, text: str) -> None:
     response.success, response.message = False, text
-
-

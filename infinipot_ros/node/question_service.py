@@ -57,7 +57,7 @@ class QuestionService:
                       lambda response, text: fill_refusal(response, 'FAILED', text, 0.0))
 
     @property
-    def open(self) -> int:
+    def open(self) -> int:  # noqa: A003
         """Return how many requests have no reply yet."""
         return self._open
 

@@ -16,7 +16,7 @@ import pytest
 os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from builtin_interfaces.msg import Time  # noqa: E402
+from builtin_interfaces.msg import Time  # noqa: E402, I100
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from infinipot_ros.demo.world import Drive  # noqa: E402
 from infinipot_ros.msg import MemoryStatus  # noqa: E402
@@ -192,7 +192,7 @@ class Client:
         request.transition.id = TRANSITIONS[transition]
         return bool(self.call(ChangeState, 'infinipot/change_state', request).success)
 
-    def set(self, **values: Any) -> str:
+    def set(self, **values: Any) -> str:  # noqa: A003
         """Set parameters ('__' is a dot), all or none; return why not, '' if they are set."""
         request = SetParametersAtomically.Request(parameters=[
             Parameter(name.replace('__', '.'), value=value).to_parameter_msg()

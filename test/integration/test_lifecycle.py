@@ -16,7 +16,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from conftest import (  # noqa: E402
+from conftest import (  # noqa: E402, I100
     Client,
     drive_past,
     SECOND_NS,

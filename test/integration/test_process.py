@@ -16,7 +16,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from conftest import DOMAIN, drive_past, SECOND_NS, until, World  # noqa: E402
+from conftest import DOMAIN, drive_past, SECOND_NS, until, World  # noqa: E402, I100
 from infinipot_ros.srv import VideoQA  # noqa: E402
 
 START_NS = 1_700_000_000 * SECOND_NS

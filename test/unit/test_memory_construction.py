@@ -144,6 +144,7 @@ def selections(monkeypatch):
 
     class Noted(question_selection.Selection):
         def __init__(self, *args):
+
             super().__init__(*args)
             made.append(self)
 
@@ -213,7 +214,7 @@ def test_full_keeps_everything_until_nothing_more_fits():
 
 
 def test_observed_attention_is_that_of_the_window_over_the_past():
-    """SnapKV's scores equal the weights of a pass that is watched, recomputed from the cache."""
+    """Scores of SnapKV equal the weights of a pass that is watched, recomputed from the cache."""
     from infinipot_ros.memory.observation import Observation
     memory = filled(tiny(dtype='float64'), 8, policy='snapkv', instant_frames=0, **CAP)
     state = memory._state

@@ -46,6 +46,7 @@ class Faulty:
 
 class _FaultyStream:
     def __init__(self, model, stream):
+
         self._model, self._stream = model, stream
 
     def attend(self, *args):
