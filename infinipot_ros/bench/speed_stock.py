@@ -80,7 +80,7 @@ class Stock:
         return ends[0] - start, (len(ends) - 1) / (ends[-1] - ends[0])
 
     def generate(self, tokens: int) -> float:
-        """Return the tokens a second that the stock loop makes after a cache of `tokens` tokens."""
+        """Return the tokens a second that the stock loop makes after so many cached ones."""
         import transformers
         self.cache = self._cache_type(config=self.model.config.get_text_config())
         self.fill(tokens)

@@ -15,7 +15,15 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
 from conftest import (  # noqa: E402, I100
-    Client, DRIVE, drive_past, image, SECOND_NS, until, until_seen, World)
+    Client,
+    DRIVE,
+    drive_past,
+    image,
+    SECOND_NS,
+    until,
+    until_seen,
+    World,
+)
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped  # noqa: E402
 from infinipot_ros.node.compressed_images import compressed_to_rgb, rgb_to_jpeg  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
