@@ -28,6 +28,7 @@ TRAINED_RANKS = 64
 MAX_RANK = 24
 # Training shows up to 32 frames (512 tokens); sinks and the room for a question come on top.
 MAX_CONTEXT_TOKENS = 848
+DESCRIBE_PROMPT = 'what do you see now ?'
 IMAGE_MEAN = 0.5
 IMAGE_STD = 0.5
 
@@ -58,7 +59,8 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen2VLConfig:
     config = Qwen2VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True, **ids)
     # What the engine reads and a stock config does not say: the lengths that training covered.
     config.infinipot = {'max_context_tokens': MAX_CONTEXT_TOKENS, 'max_rank': MAX_RANK,
-                        'frame_size_px': [VIEW_PX, VIEW_PX]}
+                        'frame_size_px': [VIEW_PX, VIEW_PX],
+                        'describe_prompt': DESCRIBE_PROMPT}
     return config
 
 
