@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from infinipot_ros.bench.resampling import difference_of, resample, share_of, verdict
 from infinipot_ros.bench.retention import AnswerRow
-from infinipot_ros.bench.statistics import difference_of, resample, share_of, verdict
 import numpy as np
 
 # A thing last seen more frames ago than this is one about the past.

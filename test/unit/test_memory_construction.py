@@ -143,8 +143,8 @@ def selections(monkeypatch):
     made = []
 
     class Noted(question_selection.Selection):
-        def __init__(self, *args):
 
+        def __init__(self, *args):
             super().__init__(*args)
             made.append(self)
 

@@ -45,8 +45,8 @@ class Faulty:
 
 
 class _FaultyStream:
-    def __init__(self, model, stream):
 
+    def __init__(self, model, stream):
         self._model, self._stream = model, stream
 
     def attend(self, *args):

@@ -4,7 +4,7 @@
 
 import math
 
-from infinipot_ros.bench.statistics import difference_of, resample, share_of, verdict
+from infinipot_ros.bench.resampling import difference_of, resample, share_of, verdict
 import numpy as np
 
 
