@@ -21,6 +21,7 @@ from infinipot_ros.node.messages import (
     status_message,
 )
 from infinipot_ros.node.overlays import sheet, Tile
+from infinipot_ros.node.past_frames import pictured, shown
 from infinipot_ros.node.sampling import SECOND_NS
 from infinipot_ros.node.work import Frame
 import numpy as np
@@ -31,7 +32,6 @@ from sensor_msgs.msg import CompressedImage, PointCloud2
 
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, Evidence, FrameReceipt, VideoMemory
-    from infinipot_ros.memory.records import KeptFrame
 
 # pictures for the sheets, beside the memory's own thumbnails: at most about 1 MB
 MOST_PICTURES, PICTURE_PX = 64, 224
@@ -83,7 +83,7 @@ class Outputs:
         if memory is None:
             return
         if len(self._pictures) > MOST_PICTURES:
-            self._forget_some(memory.frames())
+            self._forget_some(memory)
         if now - self._sheet_at < SHEET_PERIOD_S:
             return
         self._sheet_at = now
@@ -117,11 +117,10 @@ class Outputs:
                 description_message(answer, frame_id, cameras, self._novelty))
 
     def _publish_retained(self, memory: VideoMemory, newest: Frame) -> None:
-        """Show the frames with the most kept tokens, oldest first, and the newest of all."""
+        """Show the newest frame, and what compressions have left of the past."""
         status = memory.status()
-        shown = [frame for frame in memory.frames() if frame.frame in self._pictures]
-        best = sorted(shown[:-1], key=lambda frame: -frame.kept_tokens)[:SHEET_TILES - 1]
-        frames = sorted(best, key=lambda frame: frame.frame) + shown[-1:]
+        frames = shown([frame for frame in memory.frames() if frame.frame in self._pictures],
+                       status.tokens_per_frame, SHEET_TILES)
         tiles = [Tile(_unpack(self._pictures[frame.frame]), memory.retained(frame.frame),
                       f'{frame.camera}  {self._ago(frame.stamp_ns)}',
                       frame.kept_tokens / status.tokens_per_frame) for frame in frames]
@@ -131,12 +130,11 @@ class Outputs:
         self._retained.publish(jpeg_message(sheet(title, tiles), newest.stamp_ns,
                                             newest.frame_id))
 
-    def _forget_some(self, kept: list[KeptFrame]) -> None:
-        """Keep the pictures of the frames with the most tokens, and of the newest."""
-        worth = {frame.frame: frame.kept_tokens for frame in kept}
-        ranked = sorted(self._pictures, key=lambda frame: (worth.get(frame, -1.0), frame))
-        for frame in ranked[:len(ranked) - MOST_PICTURES * 3 // 4]:
-            del self._pictures[frame]
+    def _forget_some(self, memory: VideoMemory) -> None:
+        """Keep the pictures that sheets may show later."""
+        worth = pictured([frame for frame in memory.frames() if frame.frame in self._pictures],
+                         memory.status().tokens_per_frame, MOST_PICTURES * 3 // 4)
+        self._pictures = {frame.frame: self._pictures[frame.frame] for frame in worth}
 
     def _picture(self, evidence: Evidence) -> Rgb:
         packed = self._pictures.get(evidence.frame)

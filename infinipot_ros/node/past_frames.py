@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which frames to show of a memory, and of which to keep a picture. Nothing here imports ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory.records import KeptFrame
+
+# kept tokens are a mean over caches in float32
+NEARLY_WHOLE = 0.999
+
+
+def shown(frames: Sequence[KeptFrame], whole: int, most: int) -> list[KeptFrame]:
+    """
+    Return the newest frame, then what a compression has left of the past, in order of time.
+
+    :param frames: oldest first.
+    :param whole: tokens of a whole frame. Where no frame has lost any, some from all of the past
+        are returned.
+    """
+    if not frames:
+        return []
+    past, untouched = _split(frames[:-1], whole)
+    best = _richest(past, most - 1) if past else _spread(untouched, most - 1)
+    return [frames[-1], *best]
+
+
+def pictured(frames: Sequence[KeptFrame], whole: int, most: int) -> list[KeptFrame]:
+    """
+    Return the frames whose pictures are worth their place.
+
+    Half of the places at most are for frames that a compression has thinned out, the rest are
+    spread over the whole ones: some of these will be thinned out next.
+    """
+    past, untouched = _split(frames, whole)
+    best = _richest(past, max(most // 2, most - len(untouched)))
+    return best + _spread(untouched, most - len(best))
+
+
+def _split(frames: Sequence[KeptFrame],
+           whole: int) -> tuple[list[KeptFrame], list[KeptFrame]]:
+    """Tell the frames that have lost tokens from those that have not."""
+    past = [frame for frame in frames if frame.kept_tokens < NEARLY_WHOLE * whole]
+    return past, [frame for frame in frames if frame.kept_tokens >= NEARLY_WHOLE * whole]
+
+
+def _richest(frames: Sequence[KeptFrame], most: int) -> list[KeptFrame]:
+    """Return those with the most tokens, the newer of equals, oldest first."""
+    ranked = sorted(frames, key=lambda frame: (-frame.kept_tokens, -frame.frame))
+    return sorted(ranked[:max(0, most)], key=lambda frame: frame.frame)
+
+
+def _spread(frames: Sequence[KeptFrame], most: int) -> list[KeptFrame]:
+    """Return at most so many, evenly spaced, with the last one."""
+    if most <= 0:
+        return []
+    if len(frames) <= most:
+        return list(frames)
+    return [frames[len(frames) * (number + 1) // most - 1] for number in range(most)]
