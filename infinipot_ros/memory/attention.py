@@ -263,13 +263,14 @@ class Context:
         return hidden
 
     def _full_mask(self, layer: int, groups: int) -> Tensor | None:
-        """Return who may see whom, [1 or 1 H, g Q, total], for packed queries."""
+        """Return who may see whom, [g Q, total] or [1, H, g Q, total], for packed queries."""
         if self._mask is None:
             return None
-        mask = self._mask.repeat(groups, 1)
+        if self._mask.shape[0] == self._new:
+            self._mask = self._mask.repeat(groups, 1)
         if self._hides:
-            return (mask[None] & ~self._hidden(layer)[:, None])[None]
-        return mask
+            return (self._mask[None] & ~self._hidden(layer)[:, None])[None]
+        return self._mask
 
     def _attend_one(self, layer: int, query: Tensor, keys: Tensor, scaling: float) -> Tensor:
         """Attend with one token's queries [H, g, D]: a matrix-vector product, its weights kept."""

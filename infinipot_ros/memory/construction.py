@@ -7,6 +7,7 @@ This is DSCache's operator phi: keys and values of new tokens, given what they m
 """
 
 from dataclasses import dataclass
+import time
 
 from infinipot_ros.errors import NumericError
 from infinipot_ros.memory.attention import Context, Piece, Watcher, Workspace
@@ -95,13 +96,13 @@ class Construction:
         choice: Choice | None,
         watcher: Watcher | None = None,
         patches: Tensor | None = None,
-    ) -> None:
+    ) -> float:
         """
         Forward a frame over [sinks, cumulative cache, itself] and add it to the cumulative cache.
 
         embeddings [n, hidden] are those of `patches` [n], or of all. With a choice the frame sees
         only what that keeps, and the rest is dropped when the frame has passed. Whatever fails
-        before that leaves the cache as it was.
+        before that leaves the cache as it was. Returns the seconds spent moving what is kept.
         """
         past, count = camera.past, embeddings.shape[0]
         sinks = self.config.sinks_in_cumulative
@@ -117,6 +118,7 @@ class Construction:
             coordinates = coordinates.pick(patches)
         context.begin(coordinates, count)
         checked(self.model.backbone(embeddings, context), 'a frame')
+        started = time.perf_counter()
         if choice is not None:
             self.drop(camera, choice)
             for layer, (keys, values) in enumerate(
@@ -124,6 +126,7 @@ class Construction:
             ):
                 past.write(layer, 0, keys[:, :count], values[:, :count])
         past.commit(count, frame, patches)
+        return time.perf_counter() - started
 
     def drop(self, camera: CameraMemory, choice: Choice) -> None:
         """Leave in a cumulative cache only what a choice keeps."""

@@ -93,13 +93,14 @@ def _remember(
     tokens = compression.policy.observe_tokens
     window = QueryWindow(tokens) if tokens else None
     judged_until = int(camera.past.frames[..., -1].max()) if choice else camera.judged_until
-    build.append(camera, frame, embeddings, recent, choice, window, patches)
+    moving_s = build.append(camera, frame, embeddings, recent, choice, window, patches)
     camera.token_filter = filtered
     if window is not None:
         window.settle(camera)
     if choice is not None:
         camera.compressions += 1
         camera.judged_until = judged_until
+        spent += moving_s
     return choice is not None, spent
 
 

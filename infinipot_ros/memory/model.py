@@ -66,6 +66,7 @@ class VisionLanguageModel(Protocol):
     eos_ids: frozenset[int]
     frames_per_step: int
     default_frame_size_px: tuple[int, int]
+    describe_prompt: str
 
     def rank_step(self, seconds_per_step: float | None) -> float:
         """Return the distance in time of neighbouring ranks (None: the rate is unknown)."""

@@ -23,8 +23,6 @@ from infinipot_ros.memory.state import MemoryState
 import numpy as np
 import numpy.typing as npt
 
-DESCRIBE_PROMPT = 'Describe what the camera sees now.'
-
 
 class VideoMemory:
     """
@@ -44,7 +42,7 @@ class VideoMemory:
 
     @property
     def config(self) -> MemoryConfig:
-        """The settings, with the budget as it is now."""
+        """Return the settings, with the budget as it is now."""
         return self._state.config
 
     @property
@@ -122,9 +120,9 @@ class VideoMemory:
             self._state, Question(question, chosen, limits, since_ns, until_ns, history)
         )
 
-    def describe(self, prompt: str = DESCRIBE_PROMPT, **options: Any) -> Answer:
-        """Describe what is seen now: `ask` with a fixed prompt."""
-        return self.ask(prompt, **options)
+    def describe(self, prompt: str = '', **options: Any) -> Answer:
+        """Describe what is seen now: `ask` with a fixed prompt, by default the model's."""
+        return self.ask(prompt or self.model.describe_prompt, **options)
 
     def status(self) -> MemoryStatus:
         """Return bytes, tokens and counts; the bytes are those of the storage really held."""

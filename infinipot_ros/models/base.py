@@ -12,6 +12,8 @@ from infinipot_ros.models.prompt import ChatPrompt
 import torch
 from torch import Tensor
 
+DESCRIBE_PROMPT = 'Describe what the camera sees now.'
+
 
 class HuggingFaceModel:
     """
@@ -50,6 +52,7 @@ class HuggingFaceModel:
         video_token = tokenizer.convert_ids_to_tokens(config.video_token_id)
         self._prompt = ChatPrompt(tokenizer, video_token, begin_of_text)
         self.own: dict[str, Any] = getattr(config, 'infinipot', None) or {}
+        self.describe_prompt = str(self.own.get('describe_prompt', DESCRIBE_PROMPT))
         self.name = name
         self.fingerprint = fingerprint
         weight: Tensor = self._embedding.weight

@@ -83,7 +83,9 @@ def load_model(
         ) from error
     _find_template(tokenizer, where, is_folder)
     model = _load_weights(where, device, dtype, quantization, options)
-    return adapter(model, tokenizer, processor, str(name_or_folder), _fingerprint(model))  # type: ignore[no-any-return]
+    made: VisionLanguageModel = adapter(
+        model, tokenizer, processor, str(name_or_folder), _fingerprint(model))
+    return made
 
 
 def _find_template(tokenizer: Any, where: str, is_folder: bool) -> None:
@@ -126,7 +128,7 @@ def _looks_like_path(name: str) -> bool:
 def _check_files(folder: Path) -> None:
     wanted = {
         'config.json': ['config.json'],
-        'weights (model.safetensors)': ['*.safetensors', 'pytorch_model*.bin'],
+        'weights (model.safetensors)': ['*.safetensors'],
         'a tokenizer (tokenizer.json)': ['tokenizer.json', 'tokenizer.model', 'vocab.json'],
         'preprocessor_config.json': ['preprocessor_config.json', 'processor_config.json'],
     }
@@ -155,7 +157,12 @@ def _check_evictable(where: str, text: Any) -> None:
 def _load_weights(
     where: str, device: str, dtype: str, quantization: str, options: dict[str, Any]
 ) -> Any:
-    kwargs: dict[str, Any] = {'dtype': DTYPES[dtype], 'attn_implementation': 'sdpa', **options}
+    kwargs: dict[str, Any] = {
+        'dtype': DTYPES[dtype],
+        'attn_implementation': 'sdpa',
+        'use_safetensors': True,
+        **options,
+    }
     if quantization:
         kwargs['quantization_config'] = _quantization(quantization)
         kwargs['device_map'] = {'': device}

@@ -36,6 +36,14 @@ def test_rotating_keys_once_or_every_time_gives_the_same_logits(hold):
         torch.stack(model.seen), torch.stack(reference.seen), rtol=1e-12, atol=1e-12)
 
 
+def test_a_description_is_the_answer_to_the_models_own_prompt():
+    model = tiny(describe_prompt='what is there?')
+    memory = filled(model, 12)
+    assert memory.describe().text == memory.ask('what is there?').text
+    assert memory.describe('and where?').text == memory.ask('and where?').text
+    assert 'camera' in tiny().describe_prompt
+
+
 def test_a_long_question_is_read_in_chunks(monkeypatch):
     from infinipot_ros.memory import decoding
     whole, chunked = Spy(tiny(dtype='float64')), Spy(tiny(dtype='float64'))
