@@ -12,16 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from infinipot_ros.errors import ConfigError
 from infinipot_ros.node.guarding import describe, guard_service, guarded
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from rclpy.callback_groups import (
     CallbackGroup,
     MutuallyExclusiveCallbackGroup,
     ReentrantCallbackGroup,
 )
 from rclpy.clock import Clock, ClockType
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
 
+_TRANSITIONS = {
+    Transition.TRANSITION_CONFIGURE: 'configure', Transition.TRANSITION_CLEANUP: 'cleanup',
+    Transition.TRANSITION_ACTIVATE: 'activate', Transition.TRANSITION_DEACTIVATE: 'deactivate',
+    **dict.fromkeys((Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
+                     Transition.TRANSITION_INACTIVE_SHUTDOWN,
+                     Transition.TRANSITION_ACTIVE_SHUTDOWN), 'shutdown')}
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
@@ -45,6 +55,8 @@ class ManagedNode(LifecycleNode):
             if service.srv_type.__module__.startswith('lifecycle_msgs.'):
                 service.callback_group = group
                 group.add_entity(service)
+                if service.srv_type is ChangeState:
+                    service.callback = self._or_why_not(service.callback)
                 guard_service(service, self.get_logger(), _not_possible)
 
     def configure(self) -> None:
@@ -103,6 +115,18 @@ class ManagedNode(LifecycleNode):
                 self.trigger_activate()
 
         timer.append(self.steady_timer(0.001, start, MutuallyExclusiveCallbackGroup()))
+
+    def _or_why_not(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the callback of ~/change_state with a reason in the place of rcl's."""
+        def change_or_say(request: ChangeState.Request, response: ChangeState.Response) -> Any:
+            try:
+                return change(request, response)
+            except rclpy_implementation.RCLError as error:
+                wanted = request.transition.label or _TRANSITIONS.get(
+                    request.transition.id, f'transition {request.transition.id}')
+                now = f'about to {self.under_way}' if self.under_way else self.state
+                raise ConfigError(f"'{wanted}' is not possible, the node is {now}") from error
+        return change_or_say
 
     def _transition(self, verb: str, goal: str,
                     work: Callable[[], None]) -> TransitionCallbackReturn:

@@ -34,6 +34,8 @@ from lifecycle_msgs.srv import ChangeState  # noqa: E402
 R = VideoQA.Response
 START_NS = 1_700_000_000 * SECOND_NS
 
+from rcl_interfaces.msg import Log  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 
 def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
     """Start a node and a client, and wait for a state."""
@@ -83,12 +85,18 @@ def test_transitions_that_the_state_does_not_allow_are_refused(world: World) -> 
         assert not client.change(transition)
     assert client.change('configure')
     assert not client.change('configure')
+    logged: list[Log] = []
+    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
+        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     assert not client.change('deactivate')
     assert client.state() == 'inactive'
 
 
 def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    until(lambda: any("'activate' is not possible, the node is unconfigured" in line.msg
+                      for line in logged), 'the log says why')
+    assert not any('rcl_lifecycle.c' in line.msg for line in logged)
     load, loaded = video_memory_node.acquire_model, threading.Event()
 
     def slowly(values: Any) -> Any:
