@@ -10,6 +10,7 @@ from typing import Any
 
 from infinipot_ros.errors import CheckpointError, InfinipotError
 from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.file_lock import FileLocks
 from infinipot_ros.node.guarding import guard_service
 from infinipot_ros.srv import MemoryFile
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -83,11 +84,13 @@ class MemoryServices:
 class Checkpoints:
     """Files of the memory, inside one directory. Save and load run in the engine thread."""
 
-    def __init__(self, engine: EngineThread, directory: Callable[[], str], own_name: str) -> None:
-        """Take note where files may be; `own_name` is that of the node's own checkpoint."""
+    def __init__(self, engine: EngineThread, directory: Callable[[], str],
+                 node_name: str) -> None:
+        """Take note where files may be; the full name of the node is that of its own file."""
         self._engine = engine
         self._directory = directory
-        self._own_name = own_name
+        self._own_name = node_name.strip('/').replace('/', '.')
+        self._locks = FileLocks(node_name)
 
     def path(self, name: str = '') -> Path:
         """
@@ -106,6 +109,18 @@ class Checkpoints:
                                   'give a file name inside it')
         return path
 
+    def claim_own(self) -> None:
+        """
+        Keep others from writing the node's own file, until `release`.
+
+        :raises CheckpointError: another node has it.
+        """
+        self._locks.claim(self.path())
+
+    def release(self) -> None:
+        """Let others write what this node has claimed."""
+        self._locks.release_all()
+
     def save(self, path: Path) -> None:
         """Save the memory."""
         memory = self._engine.memory
@@ -117,7 +132,12 @@ class Checkpoints:
             raise CheckpointError(f'{path.parent} cannot be made: {error.strerror}; set '
                                   'checkpoint.directory to a folder that can be written'
                                   ) from error
-        memory.save(path)
+        for_now = self._locks.claim(path)
+        try:
+            memory.save(path)
+        finally:
+            if for_now:
+                self._locks.release(path)
 
     def load(self, path: Path) -> None:
         """Put a saved memory in the place of this one, which stays if anything is wrong."""

@@ -65,7 +65,7 @@ class VideoMemoryNode(ManagedNode):
         self.outputs = Outputs(self, self.engine)
         self.checkpoints = Checkpoints(
             self.engine, lambda: str(self.parameters['checkpoint.directory']),
-            self.get_fully_qualified_name().strip('/').replace('/', '.'))
+            self.get_fully_qualified_name())
         self.questions = QuestionService(self, self.engine, self.parameters, self._not_active)
         MemoryServices(self, self.engine, self.checkpoints, self._forget)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
@@ -113,6 +113,7 @@ class VideoMemoryNode(ManagedNode):
         if self._lease is not None:
             self._lease.release()
             self._lease = None
+        self.checkpoints.release()
         self.parameters.fix(False)
 
     def close(self) -> None:
@@ -123,8 +124,10 @@ class VideoMemoryNode(ManagedNode):
         self.engine.cancel_questions('the node is shutting down')
         self._save_own()
         self.state = 'finalized'
-        if self.engine.stop(STOP_TIMEOUT_S) and self._lease is not None:
-            self._lease.release()
+        if self.engine.stop(STOP_TIMEOUT_S):
+            self.checkpoints.release()
+            if self._lease is not None:
+                self._lease.release()
 
     def destroy_node(self) -> None:
         """Close, then destroy."""
@@ -134,11 +137,16 @@ class VideoMemoryNode(ManagedNode):
     def _load(self) -> None:
         """Load model and memory, in the engine thread."""
         values = self.parameters.values()
-        lease = acquire_model(values)
+        if values['checkpoint.restore'] or values['checkpoint.period_s']:
+            self.checkpoints.claim_own()
+        lease: Lease | None = None
         try:
+            lease = acquire_model(values)
             self.engine.set_memory(make_memory(lease.model, values), lease.lock)
         except BaseException:
-            lease.release()
+            self.checkpoints.release()
+            if lease is not None:
+                lease.release()
             raise
         self._lease = lease
         self._restore_refused = ''
@@ -169,6 +177,13 @@ class VideoMemoryNode(ManagedNode):
         except InfinipotError as error:
             self.get_logger().error(f'the memory is not saved: {describe(error)}')
 
+    def _save_in_time(self) -> None:
+        """Save the node's own checkpoint once more, in the engine thread."""
+        try:
+            self.checkpoints.save(self.checkpoints.path())
+        except InfinipotError as error:
+            self._on_engine_error('checkpoint', error)
+
     # What others ask
 
     def _not_active(self) -> str:
@@ -179,8 +194,11 @@ class VideoMemoryNode(ManagedNode):
                     'takes to load; ask again in a moment')
         if self.reason:
             return f'the node is {self.state}; it {self.reason}'
+        if self.state == 'finalized':
+            return 'the node has been shut down; start it again'
+        first = 'configure, then ' if self.state == 'unconfigured' else ''
         return (f'the node is {self.state}; activate it (ros2 lifecycle set '
-                f'{self.get_fully_qualified_name()} activate)')
+                f'{self.get_fully_qualified_name()} {first}activate)')
 
     def _apply(self, changed: Mapping[str, Any]) -> None:
         """Put changed parameters into effect; the fixed ones are read when configuring."""
@@ -254,9 +272,8 @@ class VideoMemoryNode(ManagedNode):
         period_s = self.parameters['checkpoint.period_s']
         if self.state == 'active' and 0 < period_s <= time.monotonic() - self._saved:
             self._saved = time.monotonic()
-            path = self.checkpoints.path()
             if not self._restore_refused:
-                self.engine.post(lambda: self.checkpoints.save(path))
+                self.engine.post(self._save_in_time)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

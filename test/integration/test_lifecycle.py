@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 import shutil
 import threading
@@ -25,17 +26,19 @@ from conftest import (  # noqa: E402, I100
     until_seen,
     World,
 )
+from infinipot_ros.errors import CheckpointError  # noqa: E402
 from infinipot_ros.models.loading import demo_folder  # noqa: E402
 from infinipot_ros.node import video_memory_node  # noqa: E402
+from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
 from infinipot_ros.node.model_pool import MODELS  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from lifecycle_msgs.srv import ChangeState  # noqa: E402
+from rcl_interfaces.msg import Log  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 
 R = VideoQA.Response
 START_NS = 1_700_000_000 * SECOND_NS
 
-from rcl_interfaces.msg import Log  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 
 def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
     """Start a node and a client, and wait for a state."""
@@ -81,22 +84,22 @@ def test_a_deactivated_memory_goes_on_where_it_was(world: World) -> None:
 
 def test_transitions_that_the_state_does_not_allow_are_refused(world: World) -> None:
     _, client = robot(world, 'unconfigured', autostart=False)
+    logged: list[Log] = []
+    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
+        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     for transition in ('activate', 'deactivate', 'cleanup'):
         assert not client.change(transition)
     assert client.change('configure')
     assert not client.change('configure')
-    logged: list[Log] = []
-    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
-        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     assert not client.change('deactivate')
     assert client.state() == 'inactive'
+    until(lambda: any("'activate' is not possible, the node is unconfigured" in line.msg
+                      for line in logged), 'the log says why')
+    assert not any('rcl_lifecycle.c' in line.msg for line in logged)
 
 
 def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    until(lambda: any("'activate' is not possible, the node is unconfigured" in line.msg
-                      for line in logged), 'the log says why')
-    assert not any('rcl_lifecycle.c' in line.msg for line in logged)
     load, loaded = video_memory_node.acquire_model, threading.Event()
 
     def slowly(values: Any) -> Any:
@@ -295,6 +298,37 @@ def test_a_memory_outlives_its_process_and_a_torn_one_is_left_in_place(
     until(lambda: (t := client.task(': model')) and str(file) in t.message, 'diagnostics say so')
     assert client.change('deactivate') and client.change('cleanup')
     assert file.stat().st_size == 1000
+
+
+def test_one_file_has_one_writer(world: World, tmp_path: Path) -> None:
+    keep = {'checkpoint.directory': str(tmp_path), 'checkpoint.restore': True}
+    first, client = robot(world, 'active', **keep)
+    file = tmp_path / 'infinipot.infinipot'
+    others = FileLocks('/infinipot')
+    with pytest.raises(CheckpointError, match=f'process {os.getpid()}, node /infinipot;'):
+        others.claim(file)
+    assert client.file('save').success, 'it is its own file'
+    assert client.change('deactivate') and client.change('cleanup')
+    assert others.claim(file)
+    assert not client.change('configure')
+    for words in ('could not configure', str(file), f'process {os.getpid()}'):
+        assert words in first.reason
+    assert not MODELS._entries, 'no model is loaded for nothing'
+    others.release(file)
+    assert client.change('configure')
+    assert others.claim(tmp_path / 'kitchen')
+    refused = client.file('save', 'kitchen')
+    assert not refused.success and 'is in use by process' in refused.message
+
+
+def test_a_checkpoint_that_cannot_be_written_in_time_is_told(
+        world: World, tmp_path: Path) -> None:
+    (tmp_path / 'infinipot.infinipot').mkdir()
+    node, client = robot(world, 'active', **{
+        'checkpoint.directory': str(tmp_path), 'checkpoint.period_s': 0.1})
+    entry = until(lambda: (t := client.task(': model')) and t.level == b'\x02' and t, 'an error')
+    assert 'checkpoint: ' in entry.message and 'cannot be written' in entry.message
+    assert node.state == 'active'
 
 
 def test_two_robots_in_one_process_share_the_weights_and_nothing_else(world: World) -> None:
