@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+import hashlib
 import math
 import struct
 import threading
@@ -42,7 +43,7 @@ from sensor_msgs.msg import CompressedImage, Image
 if TYPE_CHECKING:
     from infinipot_ros.memory import Pose
 
-SILENT_AFTER_S = 5.0
+SILENT_AFTER_S = STUCK_AFTER_S = 5.0
 # frames wait in a queue: larger ones than a model looks at only fill the RAM
 LONGEST_SIDE_PX = 1280
 MOST_NOTES = 32
@@ -80,6 +81,9 @@ class CameraHealth:
     fps: float = 0.0
     kind: str = ''
     dropped: Counter[str] = field(default_factory=Counter)
+    digest: bytes = b''
+    changed: float = 0.0
+    repeats: int = 0
     incompatible_qos: str = ''
     last_error: str = ''
     failed: float = -math.inf
@@ -87,6 +91,17 @@ class CameraHealth:
     def silent_s(self) -> float:
         """Return for how long nothing has come."""
         return time.monotonic() - (self.started if self.arrived is None else self.arrived)
+
+    def look_at(self, digest: bytes) -> None:
+        """Take note of whether a picture differs from the one before."""
+        if digest == self.digest:
+            self.repeats += 1
+        else:
+            self.digest, self.changed, self.repeats = digest, time.monotonic(), 0
+
+    def stuck_s(self) -> float:
+        """Return for how long every picture has been the same; 0 if it has not."""
+        return time.monotonic() - self.changed if self.repeats else 0.0
 
 
 class Camera:
@@ -195,8 +210,10 @@ class Camera:
         except ImageFormatError as error:
             self._refuse(message, error)
             return None
+        digest = _digest_of(raw)
+        self.health.look_at(digest)
         return Frame(self.setup.name, stamp_ns, message.header.frame_id, rgb,
-                     self.setup.pose_at(stamp_ns))
+                     self.setup.pose_at(stamp_ns), digest)
 
     def _to_rgb(self, message: Any) -> Rgb:
         kind = message.format if self.setup.compressed else message.encoding
@@ -242,6 +259,11 @@ def _stamp_of(raw: bytes) -> int:
     order = '<' if raw[1] & 1 else '>'
     seconds, nanoseconds = struct.unpack_from(f'{order}iI', raw, 4)
     return int(seconds) * SECOND_NS + int(nanoseconds)
+
+
+def _digest_of(raw: bytes) -> bytes:
+    """Return a digest of everything but the stamp; no two pictures of a lens have the same."""
+    return hashlib.blake2b(memoryview(raw)[12:], digest_size=16).digest()
 
 
 def _shrink(rgb: Rgb) -> Rgb:

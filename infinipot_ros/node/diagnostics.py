@@ -10,7 +10,7 @@ import time
 from typing import Any, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from infinipot_ros.node.camera import Camera, SILENT_AFTER_S
+from infinipot_ros.node.camera import Camera, SILENT_AFTER_S, STUCK_AFTER_S
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.messages import to_time
 
@@ -29,6 +29,7 @@ class Condition:
     What the node knows apart from its engine and its cameras.
 
     :param reason: why the node is not what it should be, '' if it is.
+    :param warning: what is wrong around the node, '' if nothing is.
     :param last_error: what went wrong last in the model thread, and how many seconds ago.
     """
 
@@ -36,6 +37,7 @@ class Condition:
     state: str
     model: str
     reason: str
+    warning: str
     last_error: tuple[str, float]
 
 
@@ -73,6 +75,8 @@ def _model(condition: Condition, engine: EngineThread) -> _Entry:
         return 'model', ERROR, condition.last_error[0], values
     if condition.state != 'active':
         return 'model', WARN, f'the node is {condition.state}', values
+    if condition.warning:
+        return 'model', WARN, condition.warning, values
     return 'model', OK, 'running', values
 
 
@@ -113,6 +117,7 @@ def _camera(camera: Camera) -> _Entry:
     values = {'topic': camera.topic, 'publishers': publishers, 'images': health.kind,
               'received': health.received, 'taken': health.taken, 'fps in': health.fps,
               'fps wanted': camera.setup.fps(), 'age s': silent_s,
+              'same picture for s': health.stuck_s(),
               'last error': health.last_error,
               **{f'dropped, {reason}': count for reason, count in health.dropped.items()}}
     if health.received == 0 and health.incompatible_qos:
@@ -125,6 +130,8 @@ def _camera(camera: Camera) -> _Entry:
     if time.monotonic() - health.failed < RECENT_S:
         bad = health.dropped['bad image']
         return name, WARN, f'{bad} images could not be read: {health.last_error}', values
+    if health.stuck_s() > STUCK_AFTER_S:
+        return name, WARN, stuck(camera), values
     return name, OK, f'{health.fps:.1f} images a second', values
 
 
@@ -136,6 +143,13 @@ def silence(camera: Camera) -> str:
                 f'{camera.setup.name}.topic, or start the camera')
     return (f'no image for {silent_s:.0f} s, though {camera.topic} has {publishers} publisher(s): '
             'is the camera stopped, or its QoS or message type another?')
+
+
+def stuck(camera: Camera) -> str:
+    """Say that a camera sends one picture again and again."""
+    return (f'{camera.topic} has sent the same picture, bit by bit, for '
+            f'{camera.health.stuck_s():.0f} s; the memory has it once. Is the camera stuck, or a '
+            'recording paused?')
 
 
 def _text(value: object) -> str:

@@ -44,6 +44,7 @@ class EngineThread:
         self._jobs: deque[Job] = deque()
         self._questions: deque[Question] = deque()
         self._frames: deque[Frame] = deque()
+        self._added: dict[str, bytes] = {}  # digest of the newest frame by camera
         self._running: Question | None = None
         self._describe = False
         self._stopping = False
@@ -71,12 +72,17 @@ class EngineThread:
     def set_memory(self, memory: VideoMemory | None, lock: threading.Lock | None = None) -> None:
         """Take over a memory; only from a function given to `call`. The lock guards its model."""
         self.memory = memory
+        self.forget_pictures()
         self._model_lock = lock or threading.Lock()
         self.status = memory.status() if memory is not None else None
 
     def replace_memory(self, memory: VideoMemory) -> None:
         """Go on with another memory of the same model; only from a function given to `call`."""
         self.set_memory(memory, self._model_lock)
+
+    def forget_pictures(self) -> None:
+        """Take the next frame of every camera, be it the same; after the memory was emptied."""
+        self._added.clear()
 
     def call(self, function: Callable[[], Any], timeout_s: float) -> Any:
         """
@@ -228,7 +234,12 @@ class EngineThread:
     def _catch_up(self, question: Question) -> None:
         """Bring the memory up to now: what waits (the queue bounds it), then the newest frames."""
         self._add_waiting(self.max_frames, lambda: self._is_over(question))
-        for frame in self._hooks.newest():
+        try:
+            newest = self._hooks.newest()
+        except Exception as error:  # a picture that cannot be had must not cost the answer
+            self._tell(self._hooks.on_error, 'frame', error)
+            return
+        for frame in newest:
             self._check(question)
             self._add(frame)
 
@@ -290,6 +301,9 @@ class EngineThread:
         if self.memory is None:
             self.dropped['no memory'] += 1
             return
+        if frame.digest and frame.digest == self._added.get(frame.camera):
+            self.dropped['stuck'] += 1
+            return
         try:
             with self._model_lock:
                 receipt = self.memory.add_frame(
@@ -300,6 +314,7 @@ class EngineThread:
             self.dropped['bad image' if bad else 'model failed'] += 1
             self._tell(self._hooks.on_error, 'frame', error)
             return
+        self._added[frame.camera] = frame.digest
         self.busy_since = time.monotonic()
         self.counts['frames'] += 1
         self.seconds['frames'] += receipt.total_s

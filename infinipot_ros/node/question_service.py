@@ -112,11 +112,11 @@ class QuestionService:
     def _problem(self, request: VideoQA.Request) -> str:
         """Say what is wrong with a request; '' if nothing is."""
         limit = self._parameters['qa.max_question_chars']
-        if not _printable(request.question):
-            return 'the question is empty; fill in question'
         if len(request.question) > limit:
             return (f'the question has {len(request.question)} characters; at most {limit} are '
                     'allowed (parameter qa.max_question_chars)')
+        if not _printable(request.question):
+            return 'the question is empty; fill in question'
         cameras = self._parameters['cameras']
         unknown = [name for name in request.cameras if name not in cameras]
         if unknown:

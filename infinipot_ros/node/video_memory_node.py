@@ -27,6 +27,7 @@ from infinipot_ros.node.model_pool import Lease
 from infinipot_ros.node.outputs import Outputs
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.question_service import QuestionService
+from infinipot_ros.node.surroundings import Surroundings
 from infinipot_ros.node.work import Frame, Hooks
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 
@@ -47,6 +48,8 @@ class VideoMemoryNode(ManagedNode):
         super().__init__(node_name, **options)
         logger = self.get_logger()
         self._report = Throttle(logger, 'error')
+        self._warn = Throttle(logger, 'warning', 30.0)
+        self._surroundings = Surroundings(self, 'video_qa')
         self._last_error, self._last_error_at = '', 0.0
         self._lease: Lease | None = None
         self._restore_refused = ''
@@ -257,15 +260,19 @@ class VideoMemoryNode(ManagedNode):
 
     def _forget(self) -> None:
         """Forget what belonged to a memory that is gone; in the engine thread."""
+        self.engine.forget_pictures()
         self.outputs.forget()
         self.questions.forget()
 
     def _every_second(self) -> None:
         self.outputs.publish_status()
+        warning = self._surroundings.problem()
+        if warning:
+            self._warn(warning[:20], warning)
         condition = Condition(
             name=self.get_fully_qualified_name().strip('/'), state=self.state,
             model=self.parameters['model'], reason=self.reason or self._restore_refused,
-            last_error=(self._last_error, time.monotonic() - self._last_error_at))
+            warning=warning, last_error=(self._last_error, time.monotonic() - self._last_error_at))
         self._diagnostics.publish(diagnose(self.get_clock().now().nanoseconds, condition,
                                            self.engine, self.inputs.cameras))
         self.inputs.warn_of_silence()

@@ -20,13 +20,18 @@ GRACE_S = 0.3
 
 @dataclass(frozen=True)
 class Frame:
-    """One camera frame on its way into the memory."""
+    """
+    One camera frame on its way into the memory.
+
+    :param digest: of the picture as it came; a frame with that of the one before is left out.
+    """
 
     camera: str
     stamp_ns: int
     frame_id: str
     rgb: Rgb
     pose: Pose | None = None
+    digest: bytes = b''
 
 
 @dataclass

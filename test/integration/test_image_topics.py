@@ -82,7 +82,7 @@ def test_bad_images_cost_themselves_only_and_are_counted(world: World) -> None:
     for message in (good, *bad):
         camera.publish(message)
         time.sleep(0.005)
-    camera.publish(image(PICTURE, START_NS + 100 * SECOND_NS))
+    camera.publish(image(DRIVE.frame(1).rgb, START_NS + 100 * SECOND_NS))
     status = until_seen(node, 2)
     assert status.frames_seen == 2
     health = node.inputs.cameras[0].health
@@ -165,8 +165,8 @@ def test_a_bag_that_loops(world: World, what: str) -> None:
 def test_stamps_that_are_zero_or_in_the_future_are_replaced(world: World) -> None:
     node, client = robot(world)
     camera = client.camera()
-    for stamp_ns in (0, 0, time.time_ns() + 10**6 * SECOND_NS):
-        camera.publish(image(PICTURE, stamp_ns))
+    for index, stamp_ns in enumerate((0, 0, time.time_ns() + 10**6 * SECOND_NS)):
+        camera.publish(image(DRIVE.frame(index).rgb, stamp_ns))
         time.sleep(0.2)
     until_seen(node, 3)
     assert abs(node.engine.status.newest_stamp_ns - time.time_ns()) < 10 * SECOND_NS
@@ -177,6 +177,10 @@ def test_simulated_time_that_never_begins_does_not_hold_anything_up(world: World
     drive_past(client.camera(), range(5), 50 * SECOND_NS, pause_s=0.01)
     until_seen(node, 5)
     assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+    until(lambda: (t := client.task(': model')) and t.level == b'\x01' and '/clock' in t.message,
+          'diagnostics say that there is no clock')
+    assert client.set(use_sim_time=False) == ''
+    until(lambda: (t := client.task(': model')) and t.level == b'\x00', 'and that all is well')
 
 
 def test_a_camera_that_is_silent_is_named_and_the_other_one_goes_on(world: World) -> None:
@@ -189,6 +193,28 @@ def test_a_camera_that_is_silent_is_named_and_the_other_one_goes_on(world: World
     assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
     rear = client.ask('what do you see now ?', cameras=['rear'])
     assert rear.status == VideoQA.Response.EMPTY_MEMORY and 'rear' in rear.message
+
+
+def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(world: World) -> None:
+    node, client = robot(world)
+    camera = client.camera()
+    drive_past(camera, [0] * 20, START_NS, pause_s=0.005)
+    until(lambda: node.engine.dropped['stuck'] == 19, 'all but the first are left out')
+    assert node.engine.status.frames_seen == 1
+    health = node.inputs.cameras[0].health
+    health.changed -= 7.0
+    entry = until(lambda: (t := client.task('camera camera')) and t.level == b'\x01' and t,
+                  'diagnostics warn')
+    assert '/image has sent the same picture, bit by bit, for ' in entry.message
+    counted = {value.key: value.value for value in client.task(': memory').values}
+    assert counted['frames dropped, stuck'] == '19'
+    assert client.reset().success
+    drive_past(camera, [0, 0], START_NS + 10 * SECOND_NS, pause_s=0.005)
+    until_seen(node, 1)
+    drive_past(camera, [1], START_NS + 20 * SECOND_NS)
+    until_seen(node, 2)
+    assert health.stuck_s() == 0.0
+    assert node.engine.dropped['stuck'] == 20
 
 
 def _odometry(x: float) -> Any:

@@ -28,9 +28,10 @@ from conftest import (  # noqa: E402, I100
 )
 from infinipot_ros.errors import CheckpointError  # noqa: E402
 from infinipot_ros.models.loading import demo_folder  # noqa: E402
-from infinipot_ros.node import video_memory_node  # noqa: E402
+from infinipot_ros.node import surroundings, video_memory_node  # noqa: E402
 from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
 from infinipot_ros.node.model_pool import MODELS  # noqa: E402
+from infinipot_ros.node.surroundings import Surroundings  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rcl_interfaces.msg import Log  # noqa: E402
@@ -298,6 +299,22 @@ def test_a_memory_outlives_its_process_and_a_torn_one_is_left_in_place(
     until(lambda: (t := client.task(': model')) and str(file) in t.message, 'diagnostics say so')
     assert client.change('deactivate') and client.change('cleanup')
     assert file.stat().st_size == 1000
+
+
+def test_another_node_in_its_place_is_noticed(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, 'RIVAL_AFTER_S', 0.0)
+    node, _ = robot(world, 'unconfigured', autostart=False)
+    around = Surroundings(node, 'video_qa')
+    assert around.problem() == ''
+    for name, words in (('infinipot', 'another node is called /infinipot too'),
+                        ('second', 'another node serves /video_qa too')):
+        world.nodes.append(rclpy.create_node(name, context=world.context,
+                                             use_global_arguments=False))
+        world.nodes[-1].create_service(VideoQA, 'video_qa', lambda request, response: response)
+        assert words in until(around.problem, name)
+        world.nodes.pop().destroy_node()
+        until(lambda: around.problem() == '', f'{name} is gone')
 
 
 def test_one_file_has_one_writer(world: World, tmp_path: Path) -> None:

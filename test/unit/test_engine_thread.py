@@ -131,6 +131,16 @@ def test_a_question_knows_what_was_due_before_it_and_the_newest_frame(memory) ->
     engine.stop(2.0)
 
 
+def test_a_newest_frame_that_cannot_be_had_does_not_cost_the_answer(memory, told) -> None:
+    thread = EngineThread(Hooks(newest=lambda: [1 // 0],  # type: ignore[list-item]
+                                on_error=lambda what, error: told.append((what, str(error)))))
+    thread.start()
+    thread.call(lambda: thread.set_memory(memory), 1.0)
+    assert thread.ask(question('a')).wait().text == 'A'
+    assert told == [('frame', 'integer division or modulo by zero')]
+    assert thread.stop(2.0)
+
+
 def test_jobs_go_before_questions_and_questions_before_later_frames(engine, memory) -> None:
     gate = Gate()
     engine.post(gate)
@@ -233,6 +243,28 @@ def test_a_bad_frame_costs_that_frame(engine, memory, told, error, reason) -> No
     assert memory.log == ['frame 2']
     assert engine.dropped == {reason: 1}
     assert [what for what, _ in told] == ['frame']
+
+
+def test_the_picture_that_a_camera_has_sent_before_is_left_out(engine, memory) -> None:
+    """Camera by camera; after a failure or a reset the memory has not got it, so it is new."""
+    def offer(camera: str, stamp_ns: int, digest: bytes) -> None:
+        engine.offer(Frame(camera, stamp_ns, 'optical', PICTURE, digest=digest))
+        settle(engine)
+
+    for camera, stamp_ns, digest in (('front', 1, b'a'), ('front', 2, b'a'), ('rear', 3, b'a'),
+                                     ('front', 4, b'b'), ('front', 5, b'a'), ('rear', 6, b'a'),
+                                     ('front', 7, b''), ('front', 8, b'')):
+        offer(camera, stamp_ns, digest)
+    assert memory.log == [f'frame {stamp_ns}' for stamp_ns in (1, 3, 4, 5, 7, 8)]
+    assert engine.dropped['stuck'] == 2
+    engine.call(engine.forget_pictures, 1.0)
+    offer('rear', 9, b'a')
+    memory.during_frame = lambda: 1 / 0
+    offer('rear', 10, b'c')
+    memory.during_frame = lambda: None
+    offer('rear', 11, b'c')
+    assert memory.log[-2:] == ['frame 9', 'frame 11']
+    assert engine.dropped == {'stuck': 2, 'model failed': 1}
 
 
 def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, told) -> None:
