@@ -39,7 +39,7 @@ class Piece:
         return self.stop - self.start if self.rows is None else self.rows[0].shape[1]
 
     def _pick(self, tensor: Tensor, layer: int) -> Tensor:
-        part = tensor[:, self.start : self.stop]
+        part = tensor[:, self.start:self.stop]
         if self.rows is None:
             return part
         return torch.gather(part, 1, self.rows[layer][:, :, None].expand(-1, -1, part.shape[2]))
@@ -69,7 +69,7 @@ class _Run:
     def values(self, layer: int) -> Tensor:
         if self.piece is not None and self.picked:
             return self.piece.values(layer)
-        return self.cache.values[layer][:, self.start : self.stop]
+        return self.cache.values[layer][:, self.start:self.stop]
 
 
 def _join(runs: list[_Run], run: _Run) -> None:
@@ -202,7 +202,7 @@ class Context:
         keys = self.workspace.keys(layer)[:, :total]
         if layer not in self._rotated:
             self._rotate_context(layer, keys)
-        rotate(key[0], cos, sin, out=keys[:, total - self._new :])
+        rotate(key[0], cos, sin, out=keys[:, total - self._new:])
         heads, width = keys.shape[0], keys.shape[2]
         turned = rotate(query[0], cos, sin).reshape(heads, -1, width)
         if self.watcher is not None:
@@ -225,13 +225,13 @@ class Context:
         at = 0
         for piece in self.pieces:
             cos, sin = self.rotation.cos_sin(piece.coordinates.of_layer(layer))
-            rotate(piece.keys(layer), cos, sin, out=keys[:, at : at + piece.tokens])
+            rotate(piece.keys(layer), cos, sin, out=keys[:, at:at + piece.tokens])
             at += piece.tokens
         if self.added:
             start = self.target.prefix + self.target.stored_tokens
             cos, sin = self.rotation.cos_sin(self._added_axes)
-            earlier = self.target.keys[layer][:, start : start + self.added]
-            rotate(earlier, cos, sin, out=keys[:, at : at + self.added])
+            earlier = self.target.keys[layer][:, start:start + self.added]
+            rotate(earlier, cos, sin, out=keys[:, at:at + self.added])
         if self.hold:
             self._rotated.add(layer)
 
@@ -258,7 +258,7 @@ class Context:
         for piece in self.pieces:
             if piece.hidden is not None:
                 row = layer if piece.hidden.shape[0] > 1 else 0
-                hidden[:, at : at + piece.tokens] = piece.hidden[row]
+                hidden[:, at:at + piece.tokens] = piece.hidden[row]
             at += piece.tokens
         return hidden
 
@@ -284,7 +284,7 @@ class Context:
         weights = weights.to(query.dtype)
         out, at = None, 0
         for values in self._values(layer):
-            part = torch.matmul(weights[:, :, at : at + values.shape[1]], values)
+            part = torch.matmul(weights[:, :, at:at + values.shape[1]], values)
             out = part if out is None else out + part
             at += values.shape[1]
         assert out is not None

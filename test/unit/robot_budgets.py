@@ -235,7 +235,7 @@ def demo_comment() -> str:
         f'{given["sample_fps"]:g} frames per second before the first compression. It is this '
         'small so that a drive of a minute compresses many times.',
         'Policy: on calm drives TaR alone keeps more of the past than TaR with VaN, whose value '
-        "norms say little in so small a model; docs/benchmarks.md has the figures. Robots with "
+        'norms say little in so small a model; docs/benchmarks.md has the figures. Robots with '
         'real models use infinipot_v, which is what the papers measured on them.',
     ])
 
