@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infinipot_ros.bench.methods import Method
+from infinipot_ros.bench.slot_coordinates import MODULE as SLOTS
 
 FRAME_TOKENS = 16
 _PAST = ('colour, past', 'shape, past', 'did: yes, past', 'did: no', 'did: no, recombined')
@@ -37,6 +38,19 @@ def _table4() -> list[Method]:
     return [Method(name, name) for name in (
         'uniform_frames', 'tar_reverse', 'tar_frame', 'tar', 'van_reverse', 'van', 'van_pool',
         'infinipot_v')]
+
+
+def _coordinates() -> list[Method]:
+    unpooled = {'policy_options': {'van_kernel': 1}}
+    return [
+        Method('infinipot_v', 'infinipot_v'),
+        Method('infinipot_v, by slot', f'{SLOTS}:infinipot_v_by_slot'),
+        Method('infinipot_v, unpooled', 'infinipot_v', unpooled),
+        Method('infinipot_v, unpooled, by slot', f'{SLOTS}:infinipot_v_by_slot', unpooled),
+        Method('infinipot_v_published', 'infinipot_v_published'),
+        Method('infinipot_v_published, unpooled', 'infinipot_v_published', unpooled),
+        Method('tar', 'tar'),
+        Method('tar, by slot', f'{SLOTS}:tar_by_slot')]
 
 
 def _sinks() -> list[Method]:
@@ -72,6 +86,9 @@ ABLATIONS: dict[str, Ablation] = {
     'table4': Ablation(
         "TaR, TaR by frame, reverse; VaN, pooled, reverse; both (InfiniPot-V's Table 4)",
         _table4(), ('still', 'calm', 'vivid'), '128', _PAST),
+    'coordinates': Ablation(
+        'true coordinates against slots, apart from what else the published code does',
+        _coordinates(), ('still', 'calm'), '128', _PAST),
     'alpha': Ablation(
         'the share alpha of the budget that TaR gets (InfiniPot-V, Table A1)',
         _methods('infinipot_v', 'alpha', (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 'alpha'),
