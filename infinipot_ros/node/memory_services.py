@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 SUFFIX = '.infinipot'
+# file systems allow 255; the drafts and locks beside a file have longer names than it
+MOST_BYTES = 200
 # a running question is waited for
 RESET_TIMEOUT_S, FILE_TIMEOUT_S = 10.0, 60.0
 
@@ -102,9 +105,12 @@ class Checkpoints:
         if not directory:
             raise CheckpointError('the parameter checkpoint.directory is empty; set it to the '
                                   'folder that memories may be saved to')
+        if '\0' in name or any(len(os.fsencode(part)) > MOST_BYTES for part in name.split('/')):
+            raise CheckpointError(f"'{name[:20]}...' is no name for a file; give one of at most "
+                                  f'{MOST_BYTES} bytes')
         root = Path(directory).expanduser().resolve()
         path = (root / (name or self._own_name + SUFFIX)).resolve()
-        if root not in path.parents or '\0' in name:
+        if root not in path.parents:
             raise CheckpointError(f"'{name[:200]}' leads out of checkpoint.directory ({root}); "
                                   'give a file name inside it')
         return path
@@ -145,7 +151,7 @@ class Checkpoints:
         if memory is None:
             raise CheckpointError('there is no memory yet; configure the node first')
         if not path.is_file():
-            raise CheckpointError(f'{path} does not exist; ~/save_memory makes such a file')
+            raise CheckpointError(f'there is no file {path}; ~/save_memory makes such a file')
         self._engine.replace_memory(type(memory).load(path, memory.model, memory.config))
 
 

@@ -220,7 +220,9 @@ class VideoMemoryNode(ManagedNode):
         try:
             check_budget(memory, changed['budget_mib'])
         except InfinipotError as error:
-            return f'{describe(error)}; to have more, clean up and configure again'
+            raised = changed['budget_mib'] > memory.config.budget_mib
+            return describe(error) + ('; to have more, clean up and configure again' if raised
+                                      else '')
         return ''
 
     # What happens

@@ -190,6 +190,9 @@ def test_the_budget_can_be_lowered_while_running_and_raised_again(world: World) 
     assert client.ask('what do you see now ?').status == R.ANSWERED
     assert client.set(budget_mib=2) == ''
     until(lambda: node.engine.status.budget_bytes == 2 * 2**20, 'raised')
+    too_low, too_high = client.set(budget_mib=0.1), client.set(budget_mib=3.0)
+    assert 'the least that works' in too_low and 'clean up' not in too_low
+    assert 'up to 2' in too_high and 'clean up and configure again' in too_high
     assert client.ask('what do you see now ?').status == R.ANSWERED
 
 
@@ -268,6 +271,9 @@ def test_save_load_and_paths_stay_inside_the_directory(world: World, tmp_path: P
         refused = client.file('save', path)
         assert not refused.success and 'checkpoint.directory' in refused.message
     assert sorted(directory.iterdir()) == [directory / 'kitchen']
+    for name in ('x' * 300, 'a/' + '\u2603' * 70):
+        refused = client.file('save', name)
+        assert not refused.success and 'at most 200 bytes' in refused.message
     missing = client.file('load', 'cellar')
     assert not missing.success and 'cellar' in missing.message
     (directory / 'torn').write_bytes((directory / 'kitchen').read_bytes()[:2000])
