@@ -43,6 +43,8 @@ class Spec:
 
     def problem(self, value: object) -> str:
         """Say why a value is not allowed, and what is; '' if it is allowed."""
+        if value is None:  # what ROS makes of an empty list
+            return f'{self.name} is empty; it has to be {self.allowed()}'
         wrong_type = not isinstance(value, _TYPES[self.kind])
         if wrong_type or (isinstance(value, bool) and self.kind != 'bool'):
             return (f'{self.name} is {value!r}, of type {type(value).__name__}; '

@@ -75,3 +75,9 @@ def test_cameras_have_parameters_of_their_own() -> None:
 def test_the_document_is_the_table() -> None:
     document = Path(__file__).parents[2] / 'docs' / 'parameters.md'
     assert document.read_text(encoding='utf-8') == markdown()
+
+
+def test_an_empty_list_is_called_empty() -> None:
+    """ROS hands it over as a parameter that is not set."""
+    spec = next(spec for spec in NODE_PARAMETERS if spec.name == 'cameras')
+    assert spec.problem(None).startswith('cameras is empty; it has to be one or more')
