@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +86,17 @@ def plot_memory(path: Path, rows: Sequence[MemoryRow]) -> None:
     _save(figure, path)
 
 
-def _figure(panels: int) -> tuple[Any, list[Any]]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
+def check_plotting() -> None:
+    """Raise `ConfigError` now rather than after a long run, where matplotlib is not there."""
+    if find_spec('matplotlib') is None:
         raise ConfigError(
-            'plots need matplotlib: pip install matplotlib, or leave them out with --no-plots'
-        ) from error
+            'plots need matplotlib: pip install matplotlib, or leave them out with --no-plots')
+
+
+def _figure(panels: int) -> tuple[Any, list[Any]]:
+    check_plotting()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
     columns = min(3, panels)
     lines = -(-panels // columns)
     figure = Figure(figsize=(4.6 * columns, 3.4 * lines), layout='constrained')

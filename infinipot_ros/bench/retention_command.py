@@ -13,6 +13,7 @@ import time
 
 from infinipot_ros.bench.csv_files import write_rows
 from infinipot_ros.bench.methods import method_of, parse_budget, REPORTED
+from infinipot_ros.bench.plots import check_plotting
 from infinipot_ros.bench.retention import Cell, StreamResult
 from infinipot_ros.bench.retention_report import (
     make_report,
@@ -83,6 +84,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, command: Sequence[str]) -> int:
     """Run the benchmark, print its tables and write its files."""
+    if not options.no_plots:
+        check_plotting()
     started = time.perf_counter()
     jobs = make_jobs(parts_of(options), policies_of(options), options.tuning)
     results = collect(options.model, jobs, options.workers)

@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 
+from infinipot_ros.bench import plots, retention_command
 from infinipot_ros.bench.methods import Method, method_of, parse_budget
 from infinipot_ros.bench.retention import Cell, few_frames_allowed, run_stream
 from infinipot_ros.bench.retention_command import make_jobs, Part, QUICK, REPORT
@@ -17,6 +18,7 @@ from infinipot_ros.bench.retention_report import (
 )
 from infinipot_ros.bench.shared_vision import SharedVision
 from infinipot_ros.bench.streams import make_streams, Stream
+from infinipot_ros.cli import main
 from infinipot_ros.errors import BudgetError
 from infinipot_ros.memory import MemoryConfig, VideoMemory
 from infinipot_ros.models import load_model
@@ -113,6 +115,13 @@ def test_plots_are_pictures(results, tmp_path):
     # Two budgets are no curve.
     assert not budget_sweeps(report)
     assert not (tmp_path / 'accuracy_by_budget.png').exists()
+
+
+def test_without_matplotlib_the_command_says_so_before_it_runs(monkeypatch, capsys):
+    monkeypatch.setattr(plots, 'find_spec', lambda name: None)
+    monkeypatch.setattr(retention_command, 'collect', lambda *given: pytest.fail('has run'))
+    assert main(['bench', 'retention', '--quick']) == 2
+    assert '--no-plots' in capsys.readouterr().err
 
 
 def test_the_planned_tables_are_on_reporting_seeds_and_whole_streams():
