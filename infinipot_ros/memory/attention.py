@@ -282,10 +282,10 @@ class Context:
         if self.recorder is not None:
             self.recorder.add(layer, weights)
         weights = weights.to(query.dtype)
-        out, at = None, 0
-        for values in self._values(layer):
-            part = torch.matmul(weights[:, :, at:at + values.shape[1]], values)
-            out = part if out is None else out + part
-            at += values.shape[1]
-        assert out is not None
+        values = self._values(layer)
+        at = values[0].shape[1]
+        out = torch.matmul(weights[:, :, :at], values[0])
+        for more in values[1:]:
+            out = torch.baddbmm(out, weights[:, :, at : at + more.shape[1]], more)
+            at += more.shape[1]
         return out
