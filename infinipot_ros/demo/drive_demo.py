@@ -226,7 +226,7 @@ class _Demo:
               f'{status.budget_bytes:,}, in {self._observer.reports} reports.')
 
     def _print_files(self) -> None:
-        pictures = len(list(self._output.glob('*.jpg')))
+        pictures = len(list(self._output.glob('*evidence.jpg')))
         print(f'Pictures: {self._output}/retained.jpg shows which patches of which frames are '
               f'kept,\n          {self._output}/*evidence.jpg the frames that an answer rests on '
               f'({pictures} files).')

@@ -95,6 +95,8 @@ def _memory(status: MemoryStatus, engine: EngineThread) -> _Entry:
         **{f'frames dropped, {reason}': count for reason, count in engine.dropped.items()}}
     if status.held_bytes > status.budget_bytes:
         return 'memory', ERROR, 'more bytes are held than the budget allows', values
+    if time.monotonic() - engine.last_overrun < RECENT_S:
+        return 'memory', WARN, overrun(engine), values
     held = f'{status.held_bytes / 2**20:.2f} of {status.budget_bytes / 2**20:.2f} MiB'
     return 'memory', OK, f'{held}, {status.held_tokens} tokens', values
 
@@ -143,6 +145,13 @@ def silence(camera: Camera) -> str:
                 f'{camera.setup.name}.topic, or start the camera')
     return (f'no image for {silent_s:.0f} s, though {camera.topic} has {publishers} publisher(s): '
             'is the camera stopped, or its QoS or message type another?')
+
+
+def overrun(engine: EngineThread) -> str:
+    """Say that frames which belong to the memory never reach it."""
+    busy = engine.dropped['model busy']
+    return (f'{busy} frames were dropped, since the model takes longer than sample_fps leaves it; '
+            'lower sample_fps or the frame size')
 
 
 def stuck(camera: Camera) -> str:

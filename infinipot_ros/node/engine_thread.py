@@ -38,6 +38,7 @@ class EngineThread:
         # spent on frames, compression, answers
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.busy_since: float | None = None
+        self.last_overrun = -float('inf')  # when a due frame was last dropped
         self._hooks = hooks
         self._model_lock: threading.Lock = threading.Lock()
         self._wake = threading.Condition()
@@ -144,6 +145,7 @@ class EngineThread:
             while len(self._frames) >= self.max_frames:
                 self._frames.popleft()
                 self.dropped['model busy'] += 1
+                self.last_overrun = time.monotonic()
             self._frames.append(frame)
             self._wake.notify_all()
 

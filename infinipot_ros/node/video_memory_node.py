@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
 from infinipot_ros.errors import CheckpointError, ConfigError, InfinipotError
-from infinipot_ros.node.diagnostics import Condition, diagnose
+from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.guarding import describe, Throttle
 from infinipot_ros.node.inputs import Inputs
@@ -38,6 +38,8 @@ LOAD_TIMEOUT_S, FREE_TIMEOUT_S = 3600.0, 30.0
 SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.0, 0.8
 # a scene that changes all the time is described no more often than this
 NOVELTY_GAP_S = 2.0
+# how recent a dropped frame is for the log to speak of it
+OVERRUN_S = 2.0
 
 
 class VideoMemoryNode(ManagedNode):
@@ -271,6 +273,8 @@ class VideoMemoryNode(ManagedNode):
         warning = self._surroundings.problem()
         if warning:
             self._warn(warning[:20], warning)
+        if time.monotonic() - self.engine.last_overrun < OVERRUN_S:
+            self._warn('overrun', overrun(self.engine))
         condition = Condition(
             name=self.get_fully_qualified_name().strip('/'), state=self.state,
             model=self.parameters['model'], reason=self.reason or self._restore_refused,

@@ -147,6 +147,8 @@ def test_a_burst_while_the_model_is_busy_keeps_the_newest_and_counts_the_rest(
     assert status.newest_stamp_ns == newest_ns
     until(lambda: 'frames dropped, model busy' in str(client.task(': memory')),
           'diagnostics count the drops')
+    until(lambda: 'lower sample_fps' in client.task(': memory').message,
+          'diagnostics warn of them')
 
 
 @pytest.mark.parametrize('what', ['continue', 'clear'])

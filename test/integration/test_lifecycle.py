@@ -312,7 +312,7 @@ def test_another_node_in_its_place_is_noticed(
     monkeypatch.setattr(surroundings, 'RIVAL_AFTER_S', 0.0)
     node, _ = robot(world, 'unconfigured', autostart=False)
     around = Surroundings(node, 'video_qa')
-    assert around.problem() == ''
+    until(lambda: around.problem() == '', 'the nodes of other tests are gone')
     for name, words in (('infinipot', 'another node is called /infinipot too'),
                         ('second', 'another node serves /video_qa too')):
         world.nodes.append(rclpy.create_node(name, context=world.context,

@@ -183,6 +183,7 @@ def test_frames_are_bounded_the_newest_stay_and_drops_are_counted(engine, memory
     settle(engine)
     assert memory.log == ['frame 7', 'frame 8', 'frame 9']
     assert engine.dropped == {'model busy': 7}
+    assert time.monotonic() - engine.last_overrun < 60.0
 
 
 def test_a_model_that_hangs_costs_its_caller_the_deadline_and_no_more(engine, memory) -> None:
