@@ -120,7 +120,7 @@ def test_plots_are_pictures(results, tmp_path):
 def test_without_matplotlib_the_command_says_so_before_it_runs(monkeypatch, capsys):
     monkeypatch.setattr(plots, 'find_spec', lambda name: None)
     monkeypatch.setattr(retention_command, 'collect', lambda *given: pytest.fail('has run'))
-    assert main(['bench', 'retention', '--quick']) == 2
+    assert main(['bench', 'retention']) == 2
     assert '--no-plots' in capsys.readouterr().err
 
 
