@@ -286,6 +286,6 @@ class Context:
         at = values[0].shape[1]
         out = torch.matmul(weights[:, :, :at], values[0])
         for more in values[1:]:
-            out = torch.baddbmm(out, weights[:, :, at : at + more.shape[1]], more)
+            out = torch.baddbmm(out, weights[:,:, at : at + more.shape[1]], more)
             at += more.shape[1]
         return out
