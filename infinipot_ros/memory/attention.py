@@ -286,6 +286,7 @@ class Context:
         at = values[0].shape[1]
         out = torch.matmul(weights[:, :, :at], values[0])
         for more in values[1:]:
-            out = torch.baddbmm(out, weights[:,:, at : at + more.shape[1]], more)
-            at += more.shape[1]
+            end = at + more.shape[1]
+            out = torch.baddbmm(out, weights[:, :, at:end], more)
+            at = end
         return out
