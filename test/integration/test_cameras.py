@@ -227,8 +227,8 @@ def test_a_wrong_parameter_ends_with_the_reason(
 
 def test_a_misspelt_parameter_is_noticed(listener: Listener, start: Any) -> None:
     """ROS itself ignores it without a word."""
-    process = start('simulated_camera', sede=3, num_frames=1)
+    process = start('simulated_camera', sede=3)
     listener.wait(lambda: bool(listener.heard['simulated_camera/truth']))
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=10)
+    output, _ = process.communicate(timeout=30)
     assert 'there is no parameter sede; known are setting, seed' in output
