@@ -153,9 +153,6 @@ class Client:
         client = self._clients.get(name)
         if client is None:
             client = self._clients[name] = self.node.create_client(kind, name)
-            assert client.wait_for_service(WAIT_S), f'there is no service {name}'
-            # The server has to find the client too, or its first response is lost.
-            time.sleep(0.2)
         assert client.wait_for_service(WAIT_S), f'there is no service {name}'
         done = threading.Event()
         future = client.call_async(request)
