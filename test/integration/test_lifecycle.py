@@ -47,6 +47,9 @@ def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
     client = world.client()
     until(lambda: node.state == state and (state != 'unconfigured' or node.reason
                                            or not parameters.get('autostart', True)), state)
+    # The reason is there a moment before the transition that failed is over.
+    if state == 'unconfigured':
+        until(lambda: client.state() == state, state)
     return node, client
 
 
