@@ -5,9 +5,11 @@
 import os
 import signal
 
-# Before the first import of rclpy, for a run that scripts/test did not start.
-os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
+from infinipot_ros.demo.processes import free_domain
+
+# Robots nearby, and another run on this machine, are none of the tests' business.
+os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+os.environ['ROS_DOMAIN_ID'] = str(free_domain())
 # Shells start background jobs with SIGINT ignored, and what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault('ROS_PYTHON_CHECK_FIELDS', '1')

@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 from infinipot_ros.demo.observer import DemoFailed, Observer
-from infinipot_ros.demo.processes import ProcessDied, Processes
+from infinipot_ros.demo.processes import free_domain, ProcessDied, Processes
 from infinipot_ros.demo.quiz import choose_questions, stopping_frame
 from infinipot_ros.demo.report import Answered, memory_line, results_table, shortened
 from infinipot_ros.demo.world import Drive, SETTINGS
@@ -93,7 +93,7 @@ def _test_clip() -> str:
 
 def _isolate_from_other_robots() -> None:
     """Use a ROS domain of our own, on this machine only."""
-    os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 100)
+    os.environ['ROS_DOMAIN_ID'] = str(free_domain())
     os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 
 

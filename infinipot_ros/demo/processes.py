@@ -9,6 +9,7 @@ import ctypes
 import os
 from pathlib import Path
 import signal
+import socket
 import subprocess
 import time
 from types import TracebackType
@@ -18,6 +19,26 @@ _PR_SET_PDEATHSIG = 1
 _INTERRUPT_S = 5.0
 _TERMINATE_S = 2.0
 _LOG_TAIL_LINES = 15
+_DOMAINS = 100
+# the rule of DDSI-RTPS 9.6.2.3 for the first participant of a domain
+_FIRST_PORT, _PORTS_PER_DOMAIN = 7410, 250
+
+
+def free_domain() -> int:
+    """
+    Return the ID of a ROS domain that no one on this machine uses.
+
+    :raises RuntimeError: every one of them is in use.
+    """
+    for step in range(_DOMAINS):
+        domain = 1 + (os.getpid() + step) % _DOMAINS
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind(('', _FIRST_PORT + _PORTS_PER_DOMAIN * domain))
+            except OSError:
+                continue
+            return domain
+    raise RuntimeError(f'ROS domains 1 to {_DOMAINS} are all in use; end what runs in one of them')
 
 
 class ProcessDied(Exception):

@@ -74,6 +74,11 @@ class ManagedNode(LifecycleNode):
     def close(self) -> None:
         """End, from whatever state."""
 
+    def destroy_node(self) -> None:
+        """Leave the graph with the lifecycle services too; rclpy leaves those until collected."""
+        super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()
+
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Run the transition, for rclpy."""
         return self._transition('configure', 'inactive', self.configure)

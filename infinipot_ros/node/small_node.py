@@ -11,10 +11,11 @@ from infinipot_ros.errors import ConfigError, InfinipotError
 from infinipot_ros.node.parameter_table import Spec
 from rcl_interfaces.msg import ParameterDescriptor
 import rclpy
-from rclpy.executors import ExternalShutdownException
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
 ROS_OWN_PARAMETERS = ('use_sim_time', 'qos_overrides.', 'start_type_description_service')
+_SIGNAL_NOTICED_WITHIN_S = 0.5
 
 
 def fixed_parameters(node: Node, specs: Sequence[Spec]) -> dict[str, Any]:
@@ -53,7 +54,11 @@ def run(make_node: Callable[[], Node], name: str, args: list[str] | None = None)
     signal.signal(signal.SIGINT, lambda number, frame: None)
     rclpy.init(args=args)
     try:
-        rclpy.spin(make_node())
+        executor = SingleThreadedExecutor()
+        executor.add_node(make_node())
+        # rclpy.spin() sometimes goes to sleep for ever just as a signal ends its context
+        while rclpy.ok():
+            executor.spin_once(timeout_sec=_SIGNAL_NOTICED_WITHIN_S)
     except ExternalShutdownException:
         pass
     except InfinipotError as error:

@@ -14,7 +14,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from conftest import (  # noqa: E402, I100
+from dds_world import (  # noqa: E402, I100
     Client,
     DRIVE,
     drive_past,

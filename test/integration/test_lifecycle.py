@@ -17,11 +17,10 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from conftest import (  # noqa: E402, I100
+from dds_world import (  # noqa: E402, I100
     Client,
     drive_past,
     SECOND_NS,
-    TRANSITIONS,
     until,
     until_seen,
     World,
@@ -33,7 +32,6 @@ from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
 from infinipot_ros.node.model_pool import MODELS  # noqa: E402
 from infinipot_ros.node.surroundings import Surroundings  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
-from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rcl_interfaces.msg import Log  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 
@@ -47,9 +45,8 @@ def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
     client = world.client()
     until(lambda: node.state == state and (state != 'unconfigured' or node.reason
                                            or not parameters.get('autostart', True)), state)
-    # The reason is there a moment before the transition that failed is over.
-    if state == 'unconfigured':
-        until(lambda: client.state() == state, state)
+    # the node knows its new state a moment before the transition is over
+    until(lambda: client.state() == state, state)
     return node, client
 
 
@@ -111,9 +108,7 @@ def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
         return load(values)
     monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
     _, client = robot(world, 'unconfigured', autostart=False)
-    request = ChangeState.Request()
-    request.transition.id = TRANSITIONS['configure']
-    configured = client.begin(ChangeState, 'infinipot/change_state', request)
+    configured = client.begin_change('configure')
     until(lambda: client.state() == 'configuring', 'configuring')
     response = client.ask('now ?')
     assert response.status == R.NOT_ACTIVE and 'about to configure' in response.message
@@ -324,6 +319,19 @@ def test_another_node_in_its_place_is_noticed(
         assert words in until(around.problem, name)
         world.nodes.pop().destroy_node()
         until(lambda: around.problem() == '', f'{name} is gone')
+
+
+def test_a_destroyed_node_leaves_the_graph_with_all_its_services(world: World) -> None:
+    node, client = robot(world, 'active')
+    name = node.get_name()
+    node.close()
+    node.executor.remove_node(node)
+    world.nodes.remove(node)
+    node.destroy_node()
+    graph = client.node
+    until(lambda: name not in graph.get_node_names(), 'it is gone')
+    until(lambda: not [service for service, _ in graph.get_service_names_and_types()
+                       if name in service], 'so are its services')
 
 
 def test_one_file_has_one_writer(world: World, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-import os
 from pathlib import Path
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from conftest import DOMAIN, drive_past, SECOND_NS, until, World  # noqa: E402, I100
+from dds_world import drive_past, SECOND_NS, until, World  # noqa: E402, I100
 from infinipot_ros.srv import VideoQA  # noqa: E402
 
 START_NS = 1_700_000_000 * SECOND_NS
@@ -38,10 +37,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     (tmp_path / 'robot.yaml').write_text(FILE % tmp_path)
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, 'ROS_DOMAIN_ID': str(DOMAIN)}
         started.append(subprocess.Popen(
             [sys.executable, '-m', 'infinipot_ros.node.video_memory_node', *arguments,
-             '--params-file', str(tmp_path / 'robot.yaml')], cwd=tmp_path, env=environment,
+             '--params-file', str(tmp_path / 'robot.yaml')], cwd=tmp_path,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         return started[-1]
     yield start
@@ -80,9 +78,20 @@ def test_a_signal_saves_and_ends_it_even_while_it_answers(
 
 def test_a_signal_while_the_model_loads_ends_it_too(
         world: World, start: Callable[..., subprocess.Popen[str]]) -> None:
-    process = start('--ros-args')
+    process = start('--ros-args', '-p', 'autostart:=false')
     client = world.client()
-    until(lambda: client.state() == 'configuring', 'the model loads')
+    until(lambda: client.state() == 'unconfigured', 'the node is there')
+
+    def loads() -> bool:
+        """Begin to load, and say whether it was seen at it: the demo model takes 0.1 s."""
+        configured = client.begin_change('configure')
+        while (state := client.state()) == 'unconfigured':
+            pass
+        if state == 'configuring':
+            return True
+        assert configured().success and client.change('cleanup')
+        return False
+    until(loads, 'the model loads')
     end(process, signal.SIGTERM)
 
 

@@ -15,7 +15,7 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
 from builtin_interfaces.msg import Time  # noqa: E402, I100
-from conftest import Client, drive_past, SECOND_NS, until, until_seen, World  # noqa: E402
+from dds_world import Client, drive_past, SECOND_NS, until, until_seen, World  # noqa: E402
 from infinipot_ros.node.video_memory_node import VideoMemoryNode  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from rcl_interfaces.srv import GetParameters  # noqa: E402
