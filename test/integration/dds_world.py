@@ -157,6 +157,10 @@ class Client:
             return future.result()
         return wait
 
+    def serves(self, name: str) -> bool:
+        """Say whether someone still serves what was called before."""
+        return bool(self._clients[name].service_is_ready())
+
     def ask(self, question: str, **fields: Any) -> VideoQA.Response:
         """Ask a question."""
         return self.call(VideoQA, 'video_qa', VideoQA.Request(question=question, **fields))

@@ -323,15 +323,15 @@ def test_another_node_in_its_place_is_noticed(
 
 def test_a_destroyed_node_leaves_the_graph_with_all_its_services(world: World) -> None:
     node, client = robot(world, 'active')
+    client.ask('now ?')
     name = node.get_name()
     node.close()
     node.executor.remove_node(node)
     world.nodes.remove(node)
     node.destroy_node()
-    graph = client.node
-    until(lambda: name not in graph.get_node_names(), 'it is gone')
-    until(lambda: not [service for service, _ in graph.get_service_names_and_types()
-                       if name in service], 'so are its services')
+    until(lambda: name not in client.node.get_node_names(), 'it is gone')
+    until(lambda: not client.serves('infinipot/get_state'), 'so are its lifecycle services')
+    assert not client.serves('video_qa')
 
 
 def test_one_file_has_one_writer(world: World, tmp_path: Path) -> None:
