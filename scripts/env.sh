@@ -49,6 +49,10 @@ _infinipot_enter_wheels() {
     export AMENT_PREFIX_PATH="$_infinipot_install:$_infinipot_venv"
     PYTHONPATH=$(find "$_infinipot_install/lib" -maxdepth 2 -name site-packages)
     export PYTHONPATH
+    case ":$PATH:" in
+        *":$_infinipot_install/bin:"*) ;;
+        *) export PATH="$_infinipot_install/bin:$PATH" ;;
+    esac
     case ":${LD_LIBRARY_PATH:-}:" in
         *":$_infinipot_venv/lib:"*) ;;
         *)

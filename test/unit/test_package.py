@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 import re
+import shutil
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -194,15 +195,15 @@ def test_pins_lie_within_the_ranges_of_the_package() -> None:
             assert version in specifiers.SpecifierSet(wanted), f'{package} {wanted}'
 
 
-def executables() -> list[str]:
+def nodes() -> list[str]:
     """Return the names that CMakeLists.txt makes commands for `ros2 run` of."""
     text = (ROOT / 'CMakeLists.txt').read_text(encoding='utf-8')
-    listed = re.search(r'foreach\(executable ([^)]*)\)', text)
+    listed = re.search(r'foreach\(node ([^)]*)\)', text)
     assert listed is not None
     return listed[1].split()
 
 
-@pytest.mark.parametrize('name', executables())
+@pytest.mark.parametrize('name', nodes())
 def test_executable_has_a_main_with_default_arguments(name: str) -> None:
     tree = ast.parse((ROOT / 'infinipot_ros' / 'node' / f'{name}.py').read_text(encoding='utf-8'))
     mains = [node for node in tree.body
@@ -232,5 +233,17 @@ def test_install_tree_holds_every_source_file() -> None:
         for path in (ROOT / folder).rglob('*.[py]*'):
             assert path.suffix == '.pyc' or (share / path.relative_to(ROOT)).exists(), path
     assert (share / 'resource' / 'demo_model' / 'config.json').exists()
-    for name in executables():
+    for name in nodes():
         assert (prefix / 'lib' / 'infinipot_ros' / name).stat().st_mode & 0o111
+
+
+def test_the_command_is_on_the_path_of_whoever_sources_the_installation() -> None:
+    index = pytest.importorskip('ament_index_python.packages', reason='needs ROS 2')
+    try:
+        prefix = Path(index.get_package_prefix('infinipot_ros'))
+    except (LookupError, OSError):
+        pytest.skip('needs the package built: scripts/setup')
+    command = shutil.which('infinipot')
+    assert command is not None and Path(command) == prefix / 'bin' / 'infinipot'
+    said = subprocess.run([command, '--version'], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == infinipot_ros.__version__
