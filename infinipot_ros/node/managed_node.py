@@ -32,6 +32,10 @@ _TRANSITIONS = {
     **dict.fromkeys((Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
                      Transition.TRANSITION_INACTIVE_SHUTDOWN,
                      Transition.TRANSITION_ACTIVE_SHUTDOWN), 'shutdown')}
+# the states of rcl in which a transition is under way
+_UNDER_WAY = {'configuring': 'configure', 'activating': 'activate', 'deactivating': 'deactivate',
+              'cleaningup': 'clean up', 'shuttingdown': 'shut down',
+              'errorprocessing': 'recover'}
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
@@ -39,16 +43,14 @@ class ManagedNode(LifecycleNode):
     """
     Name the work of each transition; the rest is here.
 
-    `state` is the lifecycle state, `under_way` the transition that runs now ('' if none does), and
-    `reason` why the last one failed ('' if it did not).
+    `close` may be called without a transition, and sets `closed`.
     """
 
     def __init__(self, node_name: str, **options: Any) -> None:
         """Create the node, unconfigured; options are those of rclpy.node.Node."""
         super().__init__(node_name, **options)
-        self.state = 'unconfigured'
-        self.under_way = ''
-        self.reason = ''
+        self.closed = False
+        self._reason = ''
         # reentrant, so that the state can be asked for while a model loads
         group = ReentrantCallbackGroup()
         for service in self.services:
@@ -58,6 +60,21 @@ class ManagedNode(LifecycleNode):
                 if service.srv_type is ChangeState:
                     service.callback = self._or_why_not(service.callback)
                 guard_service(service, self.get_logger(), _not_possible)
+
+    @property
+    def state(self) -> str:
+        """Return the lifecycle state as rcl has it: the next one once a transition is over."""
+        return 'finalized' if self.closed else str(self._state_machine.current_state[1])
+
+    @property
+    def under_way(self) -> str:
+        """Return the transition that runs now, '' if none does."""
+        return _UNDER_WAY.get(self.state, '')
+
+    @property
+    def reason(self) -> str:
+        """Say why the last transition failed, '' if it did not or another is under way."""
+        return '' if self.under_way else self._reason
 
     def configure(self) -> None:
         """Get everything that activating needs."""
@@ -73,6 +90,7 @@ class ManagedNode(LifecycleNode):
 
     def close(self) -> None:
         """End, from whatever state."""
+        self.closed = True
 
     def destroy_node(self) -> None:
         """Leave the graph with the lifecycle services too; rclpy leaves those until collected."""
@@ -136,15 +154,13 @@ class ManagedNode(LifecycleNode):
     def _transition(self, verb: str, goal: str,
                     work: Callable[[], None]) -> TransitionCallbackReturn:
         """Do the work of a transition; whatever it raises is the reason why it failed."""
-        self.under_way = verb
         try:
             work()
         except Exception as error:  # rclpy would lose the text
-            self.under_way = ''
-            self.reason = f'could not {verb}: {describe(error)}'
-            self.get_logger().error(self.reason)
+            self._reason = f'could not {verb}: {describe(error)}'
+            self.get_logger().error(self._reason)
             return FAILURE
-        self.state, self.reason, self.under_way = goal, '', ''
+        self._reason = ''
         self.get_logger().info(f'now {goal}')
         return SUCCESS
 

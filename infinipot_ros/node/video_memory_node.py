@@ -105,7 +105,6 @@ class VideoMemoryNode(ManagedNode):
 
     def deactivate(self) -> None:
         """Stop them, and keep the memory."""
-        self.state = 'inactive'
         self.inputs.close()
         self.engine.cancel_questions('the node has been deactivated')
         self.engine.drop_frames('deactivated')
@@ -123,12 +122,12 @@ class VideoMemoryNode(ManagedNode):
 
     def close(self) -> None:
         """Save the memory if that is wanted and end the engine, within seconds."""
-        if self.state == 'finalized':
+        if self.closed:
             return
         self.inputs.close()
         self.engine.cancel_questions('the node is shutting down')
         self._save_own()
-        self.state = 'finalized'
+        super().close()
         if self.engine.stop(STOP_TIMEOUT_S):
             self.checkpoints.release()
             if self._lease is not None:
@@ -194,9 +193,12 @@ class VideoMemoryNode(ManagedNode):
     def _not_active(self) -> str:
         if self.state == 'active':
             return ''
-        if self.under_way:
-            return (f'the node is about to {self.under_way}, which takes as long as its model '
-                    'takes to load; ask again in a moment')
+        under_way = self.under_way
+        if under_way in ('configure', 'activate'):
+            return (f'the node is about to {under_way}, which takes as long as its model takes to '
+                    'load; ask again in a moment')
+        if under_way:
+            return f'the node is about to {under_way}'
         if self.reason:
             return f'the node is {self.state}; it {self.reason}'
         if self.state == 'finalized':

@@ -45,8 +45,6 @@ def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
     client = world.client()
     until(lambda: node.state == state and (state != 'unconfigured' or node.reason
                                            or not parameters.get('autostart', True)), state)
-    # the node knows its new state a moment before the transition is over
-    until(lambda: client.state() == state, state)
     return node, client
 
 
@@ -97,6 +95,33 @@ def test_transitions_that_the_state_does_not_allow_are_refused(world: World) -> 
     until(lambda: any("'activate' is not possible, the node is unconfigured" in line.msg
                       for line in logged), 'the log says why')
     assert not any('rcl_lifecycle.c' in line.msg for line in logged)
+
+
+@pytest.mark.parametrize(('parameters', 'state', 'next_one'), [
+    ({}, 'inactive', 'activate'), ({'budget_mib': 0.05}, 'unconfigured', 'configure')])
+def test_a_new_state_and_a_reason_are_told_only_once_the_transition_is_over(
+        world: World, monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], state: str,
+        next_one: str) -> None:
+    node, client = robot(world, 'unconfigured', autostart=False, **parameters)
+    transition, release = node._transition, threading.Event()
+
+    def slow_to_return(*how: Any) -> Any:
+        result = transition(*how)
+        release.wait(20.0)
+        return result
+    monkeypatch.setattr(node, '_transition', slow_to_return)
+    configured = client.begin_change('configure')
+    until(lambda: node._reason or node.engine.status, 'the work is done')
+    assert (node.state, node.under_way, node.reason) == ('configuring', 'configure', '')
+    entry = until(lambda: (t := client.task(': model')) and 'configuring' in t.message and t,
+                  'diagnostics say that it goes on')
+    assert entry.level == b'\x01'
+    release.set()
+    until(lambda: node.state == state and bool(node.reason) == bool(parameters), state)
+    # refused only for a reason of its own
+    assert client.change(next_one) == (not parameters)
+    assert not parameters or 'the least that works' in node.reason
+    assert configured().success == (not parameters)
 
 
 def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
@@ -323,7 +348,7 @@ def test_another_node_in_its_place_is_noticed(
 
 def test_a_destroyed_node_leaves_the_graph_with_all_its_services(world: World) -> None:
     node, client = robot(world, 'active')
-    client.ask('now ?')
+    assert client.ask('now ?').status == R.EMPTY_MEMORY and client.state() == 'active'
     name = node.get_name()
     node.close()
     node.executor.remove_node(node)
