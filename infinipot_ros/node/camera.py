@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from infinipot_ros.memory import Pose
 
 SILENT_AFTER_S = STUCK_AFTER_S = 5.0
+# a publisher that was killed is still announced for some 20 s
+SEVERAL_AFTER_S = 30.0
 # frames wait in a queue: larger ones than a model looks at only fill the RAM
 LONGEST_SIDE_PX = 1280
 MOST_NOTES = 32
@@ -118,6 +120,7 @@ class Camera:
         self._sampler = Sampler()
         self._lock = threading.Lock()
         self._newest: tuple[int, bytes] | None = None
+        self._several_since: float | None = None
         self._type = CompressedImage if setup.compressed else Image
         topic = f'{setup.topic}/compressed' if setup.compressed else setup.topic
         self._subscription = self._subscribe(topic)
@@ -139,9 +142,23 @@ class Camera:
                 return None
         return self._frame(*newest)
 
-    def publishers(self) -> int:
-        """Return how many publish on the topic."""
-        return self._node.count_publishers(self.topic)
+    def publishers(self) -> list[str]:
+        """Return the nodes that publish on the topic, one that does so twice twice."""
+        found = self._node.get_publishers_info_by_topic(self.topic)
+        return sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in found)
+
+    def rivals(self) -> list[str]:
+        """Return `publishers` if they have been several for a while; to be asked now and then."""
+        publishers, now = self.publishers(), time.monotonic()
+        if len(publishers) < 2:
+            self._several_since = None
+            return []
+        self._several_since = now if self._several_since is None else self._several_since
+        return publishers if now - self._several_since >= SEVERAL_AFTER_S else []
+
+    def simulated(self) -> bool:
+        """Say whether the time is that of a simulator or a bag."""
+        return bool(self._node.get_parameter('use_sim_time').value)
 
     def _subscribe(self, topic: str) -> Any:
         options: dict[str, Any] = {

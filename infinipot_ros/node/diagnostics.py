@@ -116,7 +116,7 @@ def _questions(engine: EngineThread) -> _Entry:
 def _camera(camera: Camera) -> _Entry:
     health, name = camera.health, f'camera {camera.setup.name}'
     silent_s, publishers = health.silent_s(), camera.publishers()
-    values = {'topic': camera.topic, 'publishers': publishers, 'images': health.kind,
+    values = {'topic': camera.topic, 'publishers': ', '.join(publishers), 'images': health.kind,
               'received': health.received, 'taken': health.taken, 'fps in': health.fps,
               'fps wanted': camera.setup.fps(), 'age s': silent_s,
               'same picture for s': health.stuck_s(),
@@ -132,19 +132,34 @@ def _camera(camera: Camera) -> _Entry:
     if time.monotonic() - health.failed < RECENT_S:
         bad = health.dropped['bad image']
         return name, WARN, f'{bad} images could not be read: {health.last_error}', values
-    if health.stuck_s() > STUCK_AFTER_S:
-        return name, WARN, stuck(camera), values
-    return name, OK, f'{health.fps:.1f} images a second', values
+    problem = trouble(camera)
+    if problem:
+        return name, WARN, problem, values
+    resting = ', all the same: nothing moves, or the camera hangs' if _stuck(camera) else ''
+    return name, OK, f'{health.fps:.1f} images a second{resting}', values
+
+
+def trouble(camera: Camera) -> str:
+    """Say what is wrong with the stream of a camera, '' if nothing is."""
+    if camera.health.silent_s() > SILENT_AFTER_S:
+        return silence(camera)
+    rivals = camera.rivals()
+    if rivals:
+        return (f'{camera.topic} has {len(rivals)} publishers, {" and ".join(rivals)}, whose '
+                'pictures come mixed; end all but one, or give each its own topic and its own '
+                'camera in the parameter cameras')
+    # a renderer without noise makes one picture again and again while nothing moves
+    return '' if camera.simulated() or not _stuck(camera) else stuck(camera)
 
 
 def silence(camera: Camera) -> str:
     """Say that nothing comes from a camera, and what may be the reason."""
     silent_s, publishers = camera.health.silent_s(), camera.publishers()
-    if publishers == 0:
+    if not publishers:
         return (f'no image for {silent_s:.0f} s: no one publishes on {camera.topic}; set '
                 f'{camera.setup.name}.topic, or start the camera')
-    return (f'no image for {silent_s:.0f} s, though {camera.topic} has {publishers} publisher(s): '
-            'is the camera stopped, or its QoS or message type another?')
+    return (f'no image for {silent_s:.0f} s, though {camera.topic} is published by '
+            f'{", ".join(publishers)}: is the camera stopped, or its QoS or message type another?')
 
 
 def overrun(engine: EngineThread) -> str:
@@ -155,10 +170,16 @@ def overrun(engine: EngineThread) -> str:
 
 
 def stuck(camera: Camera) -> str:
-    """Say that a camera sends one picture again and again."""
+    """Say that a camera sends one picture again and again, and what may be the reason."""
     return (f'{camera.topic} has sent the same picture, bit by bit, for '
-            f'{camera.health.stuck_s():.0f} s; the memory has it once. Is the camera stuck, or a '
-            'recording paused?')
+            f'{camera.health.stuck_s():.0f} s under new stamps; the memory has it once. No lens '
+            'does that: restart the camera if its driver hangs, or go on with the recording. In '
+            'a simulator without noise it only means that nothing moves; with use_sim_time true '
+            'this is no warning')
+
+
+def _stuck(camera: Camera) -> bool:
+    return camera.health.stuck_s() > STUCK_AFTER_S
 
 
 def _text(value: object) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from infinipot_ros.node.camera import Camera, CameraSetup, SILENT_AFTER_S, STUCK_AFTER_S
+from infinipot_ros.node.camera import Camera, CameraSetup
 from infinipot_ros.node.cv_bridge_check import image_reader, right_encodings
-from infinipot_ros.node.diagnostics import silence, stuck
+from infinipot_ros.node.diagnostics import trouble
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.guarding import Throttle
 from infinipot_ros.node.images import ImageRules
@@ -77,13 +77,12 @@ class Inputs:
         frames = [camera.newest() for camera in self.cameras]
         return [frame for frame in frames if frame is not None]
 
-    def warn_of_silence(self) -> None:
-        """Say which cameras send nothing, or nothing new."""
+    def warn(self) -> None:
+        """Say which cameras send nothing, nothing new, or what several publish."""
         for camera in self.cameras:
-            if camera.health.silent_s() > SILENT_AFTER_S:
-                self._warn(camera.setup.name, f"camera '{camera.setup.name}': {silence(camera)}")
-            elif camera.health.stuck_s() > STUCK_AFTER_S:
-                self._warn(camera.setup.name, f"camera '{camera.setup.name}': {stuck(camera)}")
+            problem = trouble(camera)
+            if problem:
+                self._warn(camera.setup.name, f"camera '{camera.setup.name}': {problem}")
 
     def _rules(self) -> ImageRules:
         return ImageRules(max_pixels=self._parameters['max_image_pixels'],

@@ -283,7 +283,7 @@ class VideoMemoryNode(ManagedNode):
             warning=warning, last_error=(self._last_error, time.monotonic() - self._last_error_at))
         self._diagnostics.publish(diagnose(self.get_clock().now().nanoseconds, condition,
                                            self.engine, self.inputs.cameras))
-        self.inputs.warn_of_silence()
+        self.inputs.warn()
         period_s = self.parameters['checkpoint.period_s']
         if self.state == 'active' and 0 < period_s <= time.monotonic() - self._saved:
             self._saved = time.monotonic()

@@ -25,12 +25,14 @@ from dds_world import (  # noqa: E402, I100
     World,
 )
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped  # noqa: E402
+from infinipot_ros.node import camera as camera_module  # noqa: E402
 from infinipot_ros.node.compressed_images import compressed_to_rgb, rgb_to_jpeg  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
 from PIL import Image as Pillow  # noqa: E402
 from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: E402
-from sensor_msgs.msg import CompressedImage, PointCloud2  # noqa: E402
+from rosgraph_msgs.msg import Clock  # noqa: E402
+from sensor_msgs.msg import CompressedImage, Image, PointCloud2  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
 START_NS = 1_700_000_000 * SECOND_NS
@@ -207,7 +209,9 @@ def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(world: World) -> N
     health.changed -= 7.0
     entry = until(lambda: (t := client.task('camera camera')) and t.level == b'\x01' and t,
                   'diagnostics warn')
-    assert '/image has sent the same picture, bit by bit, for ' in entry.message
+    for words in ('/image has sent the same picture, bit by bit, for ', 'driver hangs',
+                  'simulator without noise'):
+        assert words in entry.message
     counted = {value.key: value.value for value in client.task(': memory').values}
     assert counted['frames dropped, stuck'] == '19'
     assert client.reset().success
@@ -217,6 +221,43 @@ def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(world: World) -> N
     until_seen(node, 2)
     assert health.stuck_s() == 0.0
     assert node.engine.dropped['stuck'] == 20
+
+
+def test_a_picture_that_does_not_change_in_a_simulator_is_no_warning(world: World) -> None:
+    node, client = robot(world, use_sim_time=True)
+    clock = client.node.create_publisher(Clock, '/clock', 1)
+    camera = client.camera()
+    until(clock.get_subscription_count, 'someone listens to /clock')
+    clock.publish(Clock(clock=image(PICTURE, START_NS).header.stamp))
+    drive_past(camera, [0] * 5, START_NS, pause_s=0.005)
+    until(lambda: node.engine.dropped['stuck'] == 4, 'all but the first are left out')
+    node.inputs.cameras[0].health.changed -= 7.0
+    entry = until(lambda: (t := client.task('camera camera')) and 'all the same' in t.message
+                  and t, 'diagnostics say so')
+    assert entry.level == b'\x00' and 'nothing moves, or the camera hangs' in entry.message
+
+
+def test_two_publishers_on_one_topic_are_named(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(camera_module, 'SEVERAL_AFTER_S', 0.5)
+    node, client = robot(world)
+    driver = client.camera()
+    other = rclpy.create_node('second_driver', namespace='left', context=world.context,
+                              use_global_arguments=False)
+    world.nodes.append(other)
+    other.create_publisher(Image, '/image', BEST_EFFORT)
+    drive_past(driver, range(3), START_NS, pause_s=0.01)
+
+    def warned() -> Any:
+        node.inputs.cameras[0].health.arrived = time.monotonic()
+        entry = client.task('camera camera')
+        return entry if entry and 'publishers' in entry.message else None
+    entry = until(warned, 'diagnostics warn')
+    assert entry.level == b'\x01'
+    assert '/image has 2 publishers, /client and /left/second_driver' in entry.message
+    world.nodes.remove(other)
+    other.destroy_node()
+    until(lambda: not warned(), 'it is gone')
 
 
 def _odometry(x: float) -> Any:
