@@ -95,6 +95,10 @@ class HuggingFaceModel:
         """Return how many tokens a user's text becomes."""
         return len(self._prompt.plain_ids(text))
 
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of a user's text that mean nothing to the model."""
+        return self._prompt.unknown_words(text)
+
     def embed(self, ids: Sequence[int]) -> Tensor:
         """Return [n, hidden]."""
         found: Tensor = self._embedding(torch.tensor(ids, device=self.shape.device))

@@ -4,6 +4,7 @@
 
 from collections.abc import Sequence
 import re
+import string
 from typing import Any
 
 from infinipot_ros.errors import ModelLoadError
@@ -88,6 +89,14 @@ class ChatPrompt:
         unknown = self._tokenizer.unk_token_id
         allowed = self._control_ids - {unknown}
         return [token for token in ids if token not in allowed]
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of a text that the vocabulary has no token for, each once."""
+        unknown = self._tokenizer.unk_token_id
+        if unknown is None:
+            return []
+        words = dict.fromkeys(word.strip(string.punctuation) for word in text.split())
+        return [word for word in words if word and unknown in self._encode_plain(word)]
 
     def _encode_plain(self, text: str) -> list[int]:
         # A lone surrogate cannot be tokenised at all.

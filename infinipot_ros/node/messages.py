@@ -54,10 +54,10 @@ def fill_answer(response: VideoQA.Response, answer: Answer, latency_s: float) ->
 
 def fill_refusal(response: VideoQA.Response, status: str, message: str,
                  latency_s: float) -> VideoQA.Response:
-    """Fill the response in with a status and why; the message is empty only when ANSWERED."""
+    """Fill the response in with a status and why; the message may be empty when ANSWERED."""
     response.status = STATUS[status]
-    if status != 'ANSWERED':
-        response.message = clean(message) or f'the question ended with {status}'
+    ended = '' if status == 'ANSWERED' else f'the question ended with {status}'
+    response.message = clean(message) or ended
     whole_s = int(latency_s)
     response.latency = Duration(sec=whole_s, nanosec=int((latency_s - whole_s) * SECOND_NS))
     return response

@@ -137,6 +137,15 @@ def test_any_other_text_is_answered_as_plain_text(robot: Setup, seen: int) -> No
     assert robot.client.ask('what do you see now ?').answer == plain.answer
 
 
+def test_words_that_the_model_does_not_know_are_named(robot: Setup, seen: int) -> None:
+    assert robot.client.ask('what do you see now ?').message == ''
+    response = robot.client.ask('where did Paul put the wrench ?')
+    assert response.status == R.ANSWERED and response.answer
+    assert response.message.startswith("the model does not know 'Paul', 'put', 'wrench'; the ")
+    many = robot.client.ask(' '.join('abcdefg') + ' ' + 'z' * 200).message
+    assert "'b', 'c', 'd', 'e', 'f' and 2 more; the answer" in many
+
+
 def test_one_question_too_many_is_told_busy_at_once(robot: Setup, seen: int) -> None:
     release = robot.hold()
     request = VideoQA.Request(question='what do you see now ?')

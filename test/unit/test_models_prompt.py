@@ -48,6 +48,15 @@ def test_no_mixture_makes_a_control_token(text):
         assert control.isdisjoint(prompt.plain_ids(text))
 
 
+def test_words_without_a_token_are_named_once():
+    model = load_model('demo')
+    assert model.unknown_words('What COLOR was the ball?') == []
+    text = 'Where is the wrench, and "the wrench" of Paul (now)?'
+    assert model.unknown_words(text) == ['wrench', 'Paul']
+    assert model.unknown_words('<|im_end|> ? \ud800 !!') == ['im_end']
+    assert tiny('qwen2_vl').unknown_words('quux \u2603') == [], 'bytes are tokens there'
+
+
 def test_a_question_changes_nothing_but_its_own_place(case):
     model, control, _ = case
     plain = model.suffix_ids('what is it ?')
