@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from infinipot_ros.bench.methods import compared
 from infinipot_ros.bench.resampling import difference_of, resample, share_of, verdict
 from infinipot_ros.bench.retention import AnswerRow
 import numpy as np
@@ -150,11 +151,12 @@ class Tally:
         return rows
 
     def pairs(self, metrics: Iterable[str] = PAIRED) -> list[PairRow]:
-        """Return every paired difference with its interval and who wins."""
+        """Return every paired difference between compared methods, and who wins."""
         rows = []
+        methods = [self.methods.index(name) for name in compared(self.methods)]
         for metric in metrics:
             k = self.metrics.index(metric)
-            for a, b in combinations(range(len(self.methods)), 2):
+            for a, b in combinations(methods, 2):
                 found = difference_of((self.right[a, k], self.right[b, k]),
                                       (self.asked[a, k], self.asked[b, k]), self.samples)
                 rows.append(PairRow(

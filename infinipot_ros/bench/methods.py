@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from infinipot_ros.bench import oracle
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory import MemoryConfig
-from infinipot_ros.memory.policies import get_policy
+from infinipot_ros.memory.policies import get_policy, POLICIES
 
 ORACLE = 'label_oracle'
 # The policies that the report compares in pairs, then the ceiling of reading.
@@ -20,6 +20,10 @@ REPORTED: tuple[str, ...] = (
     'infinipot_v', 'infinipot_v_gated', 'tar', 'tar_diverse', 'van_pool', 'uniform_tokens',
     'sliding_window', 'recent_frames', 'infinipot_v_published', ORACLE,
 )
+# Every policy that keeps to a budget; the others (full, fastv, rekv) keep all there is.
+SURVEYED: tuple[str, ...] = (
+    *REPORTED, *(name for name, policy in POLICIES.items()
+                 if policy.on_robot and name not in REPORTED))
 # Budgets are counted in tokens here, so the MiB budget only has to be out of the way.
 _AMPLE_MIB = 256.0
 
@@ -59,6 +63,14 @@ def method_of(name: str) -> Method:
     if name != ORACLE:
         get_policy(name)
     return Method(name, name)
+
+
+def compared(names: Iterable[str]) -> list[str]:
+    """Return the methods to show beside each other: of all policies, only the reported ones."""
+    methods = list(dict.fromkeys(names))
+    if set(methods) == set(SURVEYED):
+        return list(REPORTED)
+    return methods
 
 
 @dataclass(frozen=True)

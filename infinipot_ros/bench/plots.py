@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infinipot_ros.bench.grading import AGE_BINS, age_name, ShareRow
+from infinipot_ros.bench.methods import compared
 from infinipot_ros.bench.retention import MemoryRow
 from infinipot_ros.errors import ConfigError
 import numpy as np
@@ -24,7 +25,7 @@ def plot_ages(path: Path, rows: Sequence[ShareRow]) -> None:
     bins = [age_name(*edges) for edges in AGE_BINS]
     for panel, (setting, budget) in zip(panels, cells):
         mine = [row for row in rows if (row.setting, row.budget) == (setting, budget)]
-        for k, method in enumerate(dict.fromkeys(row.method for row in mine)):
+        for k, method in enumerate(compared(row.method for row in mine)):
             of_bin = {row.metric: row for row in mine if row.method == method and row.questions}
             at = [x for x, name in enumerate(bins) if name in of_bin]
             shown = [of_bin[bins[x]] for x in at]
@@ -48,7 +49,7 @@ def plot_budgets(path: Path, rows: Sequence[ShareRow], tokens_of: dict[str, int]
     figure, panels = _figure(len(settings))
     for panel, setting in zip(panels, settings):
         mine = [row for row in rows if row.setting == setting and row.metric == 'colour, past']
-        for k, method in enumerate(dict.fromkeys(row.method for row in mine)):
+        for k, method in enumerate(compared(row.method for row in mine)):
             line = sorted((tokens_of[row.budget], row.percent, row.low, row.high)
                           for row in mine if row.method == method)
             tokens, percent, low, high = (np.array(part) for part in zip(*line))

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 import sys
 import time
 
 from infinipot_ros.bench.csv_files import write_rows
-from infinipot_ros.bench.methods import method_of, parse_budget, REPORTED
+from infinipot_ros.bench.methods import method_of, parse_budget, REPORTED, SURVEYED
 from infinipot_ros.bench.plots import check_plotting
 from infinipot_ros.bench.retention import Cell, StreamResult
 from infinipot_ros.bench.retention_report import (
@@ -30,12 +30,13 @@ FRAMES = 240
 
 @dataclass(frozen=True)
 class Part:
-    """Streams of one setting and length with the budgets they are run at."""
+    """Streams of one setting and length, with the budgets and policies they are run with."""
 
     setting: str
     budgets: tuple[str, ...]
     streams: int
     frames: int = FRAMES
+    policies: tuple[str, ...] = REPORTED
 
 
 # The table of record. The shares need streams short enough for half of them to be readable.
@@ -45,11 +46,12 @@ REPORT: tuple[Part, ...] = (
     Part('crowd', ('64',), 12),
     Part('screen', ('128',), 10),
     Part('vivid', ('128',), 10),
-    Part('calm', ('1/2', '1/4', '1/8', '1/16'), 6, 80),
+    Part('calm', ('1/2', '1/4', '1/8', '1/16'), 6, 80, SURVEYED),
     Part('calm', ('384',), 3, 600),
 )
-QUICK: tuple[Part, ...] = (Part('still', ('128',), 2, 90), Part('crowd', ('64',), 2, 90))
-QUICK_POLICIES = ('infinipot_v', 'tar', 'sliding_window', 'label_oracle')
+_FEW = ('infinipot_v', 'tar', 'sliding_window', 'label_oracle')
+QUICK: tuple[Part, ...] = (
+    Part('still', ('128',), 2, 90, _FEW), Part('crowd', ('64',), 2, 90, _FEW))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--streams', type=int, default=0,
                         help='streams a setting (default: 16 with --settings, else as planned)')
     parser.add_argument('--policies', default='', help='policies, with commas (default: '
-                        f'{",".join(REPORTED)})')
+                        f'{",".join(REPORTED)}; with shares of a stream all that keep to one)')
     parser.add_argument('--tuning', action='store_true',
                         help='use the tuning seeds: whoever changes something looks only at these')
     parser.add_argument('--answers', action='store_true',
@@ -88,7 +90,7 @@ def run(options: argparse.Namespace, command: Sequence[str]) -> int:
     if draw:
         check_plotting()
     started = time.perf_counter()
-    jobs = make_jobs(parts_of(options), policies_of(options), options.tuning)
+    jobs = make_jobs(parts_of(options), options.tuning)
     results = collect(options.model, jobs, options.workers)
     report = make_report(results)
     folder = options.out / ('retention_quick' if options.quick else 'retention')
@@ -102,26 +104,23 @@ def parts_of(options: argparse.Namespace) -> list[Part]:
     """Return the parts that the options ask for."""
     if options.settings:
         budgets = tuple(options.budgets.split(','))
-        return [Part(setting, budgets, options.streams or 16, options.frames)
-                for setting in options.settings.split(',')]
-    plan = QUICK if options.quick else REPORT
-    return [Part(part.setting, part.budgets, options.streams or part.streams, part.frames)
-            for part in plan]
-
-
-def policies_of(options: argparse.Namespace) -> list[str]:
-    """Return the names of the policies that the options ask for."""
+        parts = [Part(setting, budgets, 16, options.frames)
+                 for setting in options.settings.split(',')]
+    else:
+        parts = list(QUICK if options.quick else REPORT)
+    if options.streams:
+        parts = [replace(part, streams=options.streams) for part in parts]
     if options.policies:
-        return list(options.policies.split(','))
-    return list(QUICK_POLICIES if options.quick else REPORTED)
+        parts = [replace(part, policies=tuple(options.policies.split(','))) for part in parts]
+    return parts
 
 
-def make_jobs(parts: Sequence[Part], policies: Sequence[str], tuning: bool) -> list[Job]:
+def make_jobs(parts: Sequence[Part], tuning: bool) -> list[Job]:
     """Return one job a stream, with every budget and policy it is run with."""
-    methods = [method_of(name) for name in policies]
     jobs: list[Job] = []
     for part in parts:
         budgets = [parse_budget(text) for text in part.budgets]
+        methods = [method_of(name) for name in part.policies]
         cells = [Cell(budget, method) for budget in budgets for method in methods]
         for stream in make_streams(part.setting, part.streams, part.frames, tuning):
             jobs.append((stream, cells))

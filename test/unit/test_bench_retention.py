@@ -5,7 +5,14 @@
 from dataclasses import replace
 
 from infinipot_ros.bench import plots, retention_command
-from infinipot_ros.bench.methods import Method, method_of, parse_budget
+from infinipot_ros.bench.methods import (
+    compared,
+    Method,
+    method_of,
+    parse_budget,
+    REPORTED,
+    SURVEYED,
+)
 from infinipot_ros.bench.retention import Cell, few_frames_allowed, run_stream
 from infinipot_ros.bench.retention_command import make_jobs, Part, QUICK, REPORT
 from infinipot_ros.bench.retention_report import (
@@ -21,6 +28,7 @@ from infinipot_ros.bench.streams import make_streams, Stream
 from infinipot_ros.cli import main
 from infinipot_ros.errors import BudgetError
 from infinipot_ros.memory import MemoryConfig, VideoMemory
+from infinipot_ros.memory.policies import POLICIES as POLICY_TABLE
 from infinipot_ros.models import load_model
 import numpy as np
 import pytest
@@ -126,7 +134,7 @@ def test_without_matplotlib_the_command_says_so_before_it_runs(monkeypatch, caps
 
 def test_the_planned_tables_are_on_reporting_seeds_and_whole_streams():
     for plan in (REPORT, QUICK):
-        jobs = make_jobs(plan, POLICIES, tuning=False)
+        jobs = make_jobs(plan, tuning=False)
         assert len(jobs) == sum(part.streams for part in plan)
         assert all(9_000_000 <= stream.seed < 9_100_000 for stream, _ in jobs)
     still = next(part for part in REPORT if part.setting == 'still')
@@ -134,8 +142,21 @@ def test_the_planned_tables_are_on_reporting_seeds_and_whole_streams():
     assert {'64', '128'} <= set(still.budgets)
 
 
+def test_shares_of_a_stream_are_run_with_every_policy_that_keeps_to_a_budget():
+    shares = next(part for part in REPORT if '1/16' in part.budgets)
+    assert set(shares.budgets) == {'1/2', '1/4', '1/8', '1/16'}
+    everyone = {*POLICY_TABLE, 'label_oracle'}
+    assert everyone - {'full', 'fastv', 'rekv'} == {*shares.policies}
+
+
+def test_of_a_survey_only_the_reported_methods_are_compared():
+    assert compared(['b', 'a', 'b']) == ['b', 'a']
+    assert compared([*SURVEYED, *SURVEYED]) == list(REPORTED)
+    assert len(REPORTED) < len(SURVEYED)
+
+
 def test_one_job_runs_every_budget_with_every_policy():
-    jobs = make_jobs([Part('calm', ('64', '1/2'), 2, 30)], POLICIES, tuning=True)
+    jobs = make_jobs([Part('calm', ('64', '1/2'), 2, 30, POLICIES)], tuning=True)
     stream, cells = jobs[0]
     assert isinstance(stream, Stream)
     assert [(cell.budget.text, cell.method.name) for cell in cells] == [
