@@ -29,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help='newest frames that a question sees whole')
     parser.add_argument('--max-memory-tokens', type=int, default=0,
                         help='cap on the tokens kept; 0 is what the model can read')
-    parser.add_argument('--calibration', type=Path,
-                        help="thresholds for this model, a file of 'infinipot calibrate'")
+    parser.add_argument('--calibration', default='',
+                        help="file of 'infinipot calibrate' for this model, or 'none' (default: "
+                        "the one in the model's folder, if there is one)")
     parser.add_argument('--evidence', type=int, default=3, help='frames named with an answer')
     parser.add_argument('--json', action='store_true', help='one JSON object a question')
 
@@ -51,13 +52,12 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     from infinipot_ros.memory import AnswerStatus, MemoryConfig, VideoMemory
     from infinipot_ros.models import load_model
     pictures = sampled_pictures(options)
-    model = load_model(options.model, options.device, options.dtype)
-    thresholds = {} if options.calibration is None else read_calibration(
-        options.calibration, model.fingerprint)
+    model = load_model(
+        options.model, options.device, options.dtype, calibration=options.calibration)
     memory = VideoMemory(model, MemoryConfig(
         budget_mib=options.budget_mib, policy=options.policy,
         instant_frames=options.instant_frames, max_memory_tokens=options.max_memory_tokens,
-        max_evidence=options.evidence, thumbnail_px=0, policy_options=thresholds))
+        max_evidence=options.evidence, thumbnail_px=0))
     first_ns = None
     for picture in pictures:
         memory.add_frame(picture.rgb, stamp_ns=picture.stamp_ns, frame_id=picture.frame_id)
@@ -65,9 +65,7 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     status = memory.status()
     if first_ns is None:
         raise ConfigError(f"'{options.file}' has no picture that can be decoded")
-    print(f'{status.frames_seen} frames seen, {status.held_tokens} of '
-          f'{status.frames_seen * status.tokens_per_frame} tokens and {status.frames_kept} frames '
-          f'kept, {status.held_bytes / 2**20:.2f} of {options.budget_mib:g} MiB', file=sys.stderr)
+    print(as_summary(status, model.frames_per_step), file=sys.stderr)
     failed = 0
     for question in options.questions:
         answer = memory.ask(question)
@@ -101,22 +99,17 @@ def sampled_pictures(options: argparse.Namespace) -> Iterator[Any]:
     return chosen()
 
 
-def read_calibration(path: Path, fingerprint: str) -> dict[str, Any]:
-    """
-    Return the policy options of a file that `infinipot calibrate` wrote.
-
-    Raises `ConfigError` where it is none, or one of another model.
-    """
-    try:
-        found = json.loads(path.read_text(encoding='utf-8'))
-        measured_on, thresholds = found['fingerprint'], tuple(found['cv_thresholds'])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"calibration: '{path}' is no file of 'infinipot calibrate': "
-                          f'{error!r}') from error
-    if measured_on != fingerprint:
-        raise ConfigError(f"calibration: '{path}' was measured on the model {found.get('model')!r}"
-                          ' with other weights; calibrate this model')
-    return {'cv_thresholds': thresholds}
+def as_summary(status: Any, frames_per_step: int) -> str:
+    """Return what a person reads of a memory: what it saw, and what it still holds of that."""
+    seen = status.frames_seen
+    tokens = -(-seen // frames_per_step) * status.tokens_per_frame
+    if status.held_tokens >= tokens:
+        kept = 'everything is still remembered'
+    else:
+        kept = (f'{status.held_tokens / tokens:.0%} of what was in them is still remembered, '
+                f'in pieces of {status.frames_kept} frames')
+    return (f'{seen} frames seen; {kept} '
+            f'({status.held_bytes / 2**20:.2f} of {status.budget_bytes / 2**20:g} MiB)')
 
 
 def as_text(question: str, answer: Any, first_ns: int) -> str:

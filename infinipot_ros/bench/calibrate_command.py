@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from infinipot_ros.bench.tables import plain_table
 from infinipot_ros.errors import ConfigError
 import numpy as np
 
+# As in models/calibration.py, which imports torch.
 FILE_NAME = 'infinipot_calibration.json'
+_HOW_TO_USE = ('--calibration, the node by its parameter calibration, and Python by '
+               'load_model(..., calibration=...)')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     """Measure on a recording, print the CV of every layer, and write the thresholds."""
+    path = writable(options.out) if options.out else _own_path(options.model)
     from infinipot_ros.models import load_model
+    from infinipot_ros.models.calibration import Calibration, NONE
     pictures = _demo_pictures(options) if options.file is None else (
         picture.rgb for picture in sampled_pictures(options))
-    path = options.out or _default_path(options.model)
-    model = load_model(options.model, options.device, options.dtype)
+    model = load_model(options.model, options.device, options.dtype, calibration=NONE)
     variations = measure(model, pictures, options.budget_mib)
     thresholds = thresholds_of(variations)
     rows = [[str(layer), str(len(found)), f'{np.mean(found):.3f}', f'{min(found):.3f}',
@@ -44,19 +48,37 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     print(plain_table(['layer', 'compressions', 'mean CV', 'least', 'most'], rows))
     print('thresholds (quartiles over layers and compressions): '
           + ', '.join(f'{tau:.4f}' for tau in thresholds))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({
-        'model': options.model, 'fingerprint': model.fingerprint,
-        'source': str(options.file or 'demo world'), 'cv_thresholds': thresholds,
-    }, indent=2) + '\n', encoding='utf-8')
-    print(f"{path} written; 'infinipot ask --calibration' reads it")
+    calibration = Calibration(
+        options.model, model.shape.layers, model.weights_sample,
+        str(options.file or 'demo world'), thresholds)
+    try:
+        calibration.write(path)
+    except OSError as error:
+        raise ConfigError(f'out: {path} cannot be written: {error}') from error
+    print(f'{path} written; ' + (
+        f'infinipot ask reads it by {_HOW_TO_USE}' if options.out
+        else 'whatever loads this folder uses it from now on'))
     return 0
 
 
-def _default_path(model: str) -> Path:
-    if not Path(model).is_dir():
-        raise ConfigError(f'out: {model!r} is no folder to put {FILE_NAME} into; give --out')
-    return Path(model) / FILE_NAME
+def _own_path(model: str) -> Path:
+    """Return where a model's own file is. Raises ConfigError where none can be."""
+    if not Path(model).expanduser().is_dir():
+        raise ConfigError(f'out: {model!r} is no folder to put {FILE_NAME} into; give --out. '
+                          f'infinipot ask reads such a file by {_HOW_TO_USE}')
+    return writable(Path(model).expanduser() / FILE_NAME)
+
+
+def writable(path: Path) -> Path:
+    """Make the folder of a file; raise ConfigError, before hours of work, if it is read-only."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        wrong = path.is_dir() or not os.access(path.parent, os.W_OK)
+    except OSError as error:
+        raise ConfigError(f'out: {path} cannot be written: {error}; give --out') from error
+    if wrong:
+        raise ConfigError(f'out: {path} cannot be written; give another place with --out')
+    return path
 
 
 def measure(model: Any, pictures: Iterator[np.ndarray], budget_mib: float) -> list[list[float]]:
@@ -85,10 +107,11 @@ def measure(model: Any, pictures: Iterator[np.ndarray], budget_mib: float) -> li
     return variations
 
 
-def thresholds_of(variations: Sequence[Sequence[float]]) -> list[float]:
+def thresholds_of(variations: Sequence[Sequence[float]]) -> tuple[float, float, float]:
     """Return the three quartiles of all values, rising."""
     everything = np.concatenate([np.asarray(found) for found in variations])
-    return [float(tau) for tau in np.quantile(everything, [0.25, 0.5, 0.75])]
+    low, middle, high = (float(tau) for tau in np.quantile(everything, [0.25, 0.5, 0.75]))
+    return low, middle, high
 
 
 def _demo_pictures(options: argparse.Namespace) -> Iterator[np.ndarray]:

@@ -15,6 +15,7 @@ MIB = 1024 * 1024
 LEAST_FRAMES = 8
 THUMBNAIL_SHARE = 0.1
 MOST_THUMBNAILS = 256
+FILTER_NUMBERS_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Sizes:
 
     `suffix_tokens` is what a model's template puts around an empty question; `picture_px` the
     (height, width) at which frames are encoded; `window_queries` the tokens whose queries a policy
-    wants kept.
+    wants kept; `has_filter` whether it compares a frame's embeddings with an
+    earlier frame's, which is held for that.
     """
 
     shape: ModelShape
@@ -37,6 +39,7 @@ class Sizes:
     newest_grid: tuple[int, int]
     newest_picture_px: tuple[int, int]
     window_queries: int = 0
+    has_filter: bool = False
 
     @property
     def tokens_per_frame(self) -> int:
@@ -74,6 +77,14 @@ class Sizes:
         if self.config.newest_scale > 1:
             held += self.newest_picture_px[0] * self.newest_picture_px[1] * 3
         return held
+
+    @property
+    def filter_bytes(self) -> int:
+        """Bytes that one camera's token filter may hold: a frame's embeddings, and numbers."""
+        if not self.has_filter:
+            return 0
+        frame = self.tokens_per_frame * self.shape.hidden * self.shape.dtype.itemsize
+        return frame + FILTER_NUMBERS_BYTES
 
     @property
     def thumbnail_px(self) -> tuple[int, int]:
@@ -138,6 +149,7 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
         'evidence': workspace * evidence_layers * shape.kv_heads * 8,
         'rotation': positions * head_row,
         'window': cameras * sizes.window_queries * shape.layers * shape.query_heads * head_row,
+        'filter': cameras * sizes.filter_bytes,
         'frame_table': table_rows * ROW.itemsize,
         'thumbnails': thumbnails * height * width * 3,
     }

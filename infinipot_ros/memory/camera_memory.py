@@ -156,6 +156,12 @@ class CameraMemory:
         """Bytes of the queries held for a policy that observes attention."""
         return sum(queries.untyped_storage().nbytes() for queries in self.window)
 
+    @property
+    def filter_nbytes(self) -> int:
+        """Bytes of the embeddings that a policy's token filter holds."""
+        held = {} if self.token_filter is None else self.token_filter.state()
+        return sum(tensor.untyped_storage().nbytes() for tensor in held.values())
+
     def whole_frames(self) -> list[int]:
         """Return the frames that are held outside the cumulative cache, oldest first."""
         return self.buffer.frame_ids + ([] if self.pending is None else [self.pending])

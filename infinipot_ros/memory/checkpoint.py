@@ -7,6 +7,7 @@ The sinks and the instant cache are not in it: both follow from the model and th
 """
 
 from collections.abc import Iterator
+import contextlib
 from dataclasses import asdict, dataclass, fields
 import hashlib
 import json
@@ -47,19 +48,27 @@ def save(state: MemoryState, path: Path) -> None:
     Raises CheckpointError when it cannot be written.
     """
     tensors = dict(_tensors(state))
-    facts = facts_text(state)
+    try:
+        facts = facts_text(state)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(
+            f'{path}: policy_options hold what a checkpoint cannot: {error}'
+        ) from error
     metadata = {'facts': facts, 'digest': _digest(facts, tensors)}
-    draft = path.with_name(f'.{path.name}.{os.getpid()}.part')
+    # No longer than it has to be: a file system that takes the name takes the draft's as well.
+    name = hashlib.blake2b(path.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()
+    draft = path.parent / f'.{name}.{os.getpid()}.part'
     try:
         save_file(tensors, draft, metadata)
         _sync(draft)
         os.replace(draft, path)
         _sync(path.parent)
-    except (OSError, SafetensorError) as error:
-        draft.unlink(missing_ok=True)
+    except (OSError, SafetensorError, ValueError) as error:
+        with contextlib.suppress(OSError, ValueError):
+            draft.unlink(missing_ok=True)
         raise CheckpointError(
             f'{path}: the memory cannot be written: {error}; check that the folder exists, may be '
-            'written to and has room'
+            'written to and has room, and that it is a name for a file'
         ) from error
 
 
@@ -69,8 +78,13 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
 
     Raises CheckpointError where it is missing, torn, of another format, version or model.
     """
-    if not path.is_file():
-        raise CheckpointError(f'{path}: no such checkpoint')
+    try:
+        if not path.is_file():
+            raise CheckpointError(f'{path}: no such checkpoint')
+        with path.open('rb'):
+            pass
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f'{path}: cannot be read: {error}') from error
     try:
         with safe_open(path, framework='pt') as file:
             metadata = file.metadata() or {}
@@ -97,7 +111,11 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
             f'{path}: of the model {facts["model"]!r} with other weights, settings or dtype than '
             f'{model.name!r}; load it with that model'
         )
-    return Saved(path, _config(facts['config']), facts, tensors)
+    try:
+        config = _config(facts['config'])
+    except InfinipotError as error:
+        raise CheckpointError(f'{path}: its settings are not allowed: {error}') from error
+    return Saved(path, config, facts, tensors)
 
 
 def restore(state: MemoryState, saved: Saved) -> None:
@@ -146,7 +164,8 @@ def _facts(state: MemoryState) -> dict[str, Any]:
         'fingerprint': state.model.fingerprint,
         'config': {
             **asdict(_plain(state.config)),
-            'policy_options': dict(state.config.policy_options),
+            # With the thresholds of the model, so that the future is the same without its file.
+            'policy_options': dict(state.compression.config.policy_options),
         },
         'grid': list(state.sizes.scheme.grid),
         'next_frame': state.next_frame,
@@ -175,12 +194,16 @@ def _plain(config: MemoryConfig) -> MemoryConfig:
 
 def _config(values: dict[str, Any]) -> MemoryConfig:
     known = {item.name for item in fields(MemoryConfig)}
-    plain: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in values.items()
-        if name in known
+    plain = {name: value for name, value in values.items() if name in known}
+    options = _tuples(plain.pop('policy_options', {}))
+    return MemoryConfig(**_tuples(plain), policy_options=options)
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values that were lists in JSON as the tuples that they had been."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
-    return MemoryConfig(**plain)
 
 
 def _tensors(state: MemoryState) -> Iterator[tuple[str, Tensor]]:
@@ -197,6 +220,9 @@ def _tensors(state: MemoryState) -> Iterator[tuple[str, Tensor]]:
         yield f'{name}.features', _copy(camera.buffer.ordered())
         if camera.buffer.newest is not None:
             yield f'{name}.newest', _copy(camera.buffer.newest)
+        if camera.token_filter is not None:
+            for key, value in camera.token_filter.state().items():
+                yield f'{name}.filter.{key}', _copy(value)
         for layer, queries in enumerate(camera.window):
             yield f'{name}.window{layer}', _copy(queries)
         yield f'{name}.pending_picture', torch.from_numpy(camera.pending_picture.copy())
@@ -225,12 +251,15 @@ def _restore_camera(
     for layer in range(len(past.keys)):
         past.write(layer, 0, tensors[f'{name}.keys{layer}'], tensors[f'{name}.values{layer}'])
         if keep_policy_state:
-            start = f'{name}.state{layer}.'
+            found = _named(tensors, f'{name}.state{layer}.')
             camera.policy_state[layer] = {
-                key[len(start):]: value.to(past.frame.device)
-                for key, value in tensors.items()
-                if key.startswith(start)
+                key: value.to(past.frame.device) for key, value in found.items()
             }
+    if keep_policy_state and camera.token_filter is not None:
+        found = _named(tensors, f'{name}.filter.')
+        camera.token_filter.restore(
+            {key: value.to(past.frame.device) for key, value in found.items()}
+        )
     past.frame[:, :, :count] = tensors[f'{name}.frame']
     past.patch[:, :, :count] = tensors[f'{name}.patch']
     past.commit(count)
@@ -253,6 +282,10 @@ def _restore_camera(
     camera.judged_until = facts['judged_until']
     camera.newest_stamp_ns = facts['newest_stamp_ns']
     camera.instant_frames = None
+
+
+def _named(tensors: dict[str, Tensor], start: str) -> dict[str, Tensor]:
+    return {name[len(start):]: value for name, value in tensors.items() if name.startswith(start)}
 
 
 def _digest(facts: str, tensors: dict[str, Tensor]) -> str:

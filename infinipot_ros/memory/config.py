@@ -41,7 +41,9 @@ class MemoryConfig:
     temperature: 0 decodes greedily; above, answers are drawn at random, from `seed` on.
     sample_fps: frames a second that the camera will give, for models whose positions count
         seconds; 0 is unknown.
-    policy_options: further settings of one policy.
+    policy_options: further settings of one policy; for every policy 'seed' (that of its draws,
+        else `seed`), 'van_kernel' and 'cv_thresholds' (None: VaN's kernel by depth, whatever was
+        measured on the model).
 
     """
 
@@ -109,6 +111,31 @@ class MemoryConfig:
         size = self.frame_size_px
         if size is not None and (len(size) != 2 or not all(1 <= side <= 8192 for side in size)):
             raise ConfigError(f'frame_size_px is {size!r}: give (height, width) from 1 to 8192')
+
+        self._check_policy_options()
+
+    def _check_policy_options(self) -> None:
+        options = self.policy_options
+        seeds = {'seed': self.seed, "policy_options['seed']": options.get('seed', 0)}
+        for name, seed in seeds.items():
+            if not isinstance(seed, int) or isinstance(seed, bool):
+                raise ConfigError(f'{name} is {seed!r}: give a whole number')
+        kernel = options.get('van_kernel')
+        if kernel is not None and not (isinstance(kernel, int) and kernel > 0 and kernel % 2):
+            raise ConfigError(
+                f"policy_options['van_kernel'] is {kernel!r}: give an odd number, or leave it out"
+            )
+        taus = options.get('cv_thresholds')
+        if taus is not None and not (
+            isinstance(taus, tuple | list)
+            and len(taus) == 3
+            and all(_is_number(tau) for tau in taus)
+            and taus[0] <= taus[1] <= taus[2]
+        ):
+            raise ConfigError(
+                f"policy_options['cv_thresholds'] is {taus!r}: give three rising numbers, as "
+                "'infinipot calibrate' prints them"
+            )
 
     def shares(self) -> list[float]:
         """Return the share of the tokens of every camera, summing to 1."""

@@ -67,6 +67,8 @@ class VisionLanguageModel(Protocol):
     frames_per_step: int
     default_frame_size_px: tuple[int, int]
     describe_prompt: str
+    #: (tau1, tau2, tau3) of g(CV) measured on this model; None: VaN's kernel goes by depth.
+    cv_thresholds: tuple[float, float, float] | None
 
     def rank_step(self, seconds_per_step: float | None) -> float:
         """Return the distance in time of neighbouring ranks (None: the rate is unknown)."""

@@ -125,3 +125,5 @@ class MemoryStatus:
     model: str
     bytes_by_part: dict[str, int]
     tokens_per_minute: float
+    #: What chooses VaN's pooling kernel.
+    van_pooling: str = ''

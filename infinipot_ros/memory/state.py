@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 import logging
+from typing import cast
 
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory.attention import Workspace
@@ -22,6 +23,28 @@ import torch
 logger = logging.getLogger(__name__)
 
 
+def for_policies(config: MemoryConfig, model: VisionLanguageModel) -> MemoryConfig:
+    """Return the settings as policies see them: thresholds of the model, a seed of their own."""
+    options = dict(config.policy_options)
+    if 'cv_thresholds' not in options and model.cv_thresholds is not None:
+        options['cv_thresholds'] = model.cv_thresholds
+    seed = options.get('seed', config.seed)
+    return replace(config, policy_options=options, seed=cast(int, seed))
+
+
+def van_pooling(config: MemoryConfig, model: VisionLanguageModel) -> str:
+    """Say in words what chooses VaN's pooling kernel in a memory."""
+    options = config.policy_options
+    if options.get('van_kernel') is not None:
+        return f'kernel {options["van_kernel"]}'
+    given = 'cv_thresholds' in options
+    taus = options['cv_thresholds'] if given else model.cv_thresholds
+    if not isinstance(taus, tuple | list):
+        return 'kernel by depth'
+    numbers = ', '.join(f'{tau:.4g}' for tau in taus)
+    return f'kernel by thresholds {numbers} of {"policy_options" if given else "the model"}'
+
+
 class MemoryState:
     """The caches, tables and counters of one memory and the passes over them."""
 
@@ -32,7 +55,7 @@ class MemoryState:
         self.config = config
         self.frame_size_px = config.frame_size_px or model.default_frame_size_px
         grid = model.grid(self.frame_size_px)
-        self.compression = Compression(config, grid, shape.layers)
+        self.compression = Compression(for_policies(config, model), grid, shape.layers)
         self.evidence_layers = config.evidence_layers or tuple(range(shape.layers))
         if any(not 0 <= layer < shape.layers for layer in self.evidence_layers):
             raise ConfigError(
@@ -84,6 +107,7 @@ class MemoryState:
             newest_grid=model.grid(sharp),
             newest_picture_px=model.picture_size_px(sharp),
             window_queries=self.compression.policy.observe_tokens,
+            has_filter=self.compression.policy.token_filter is not None,
         )
 
     def _tell_unused(self) -> None:
@@ -125,6 +149,7 @@ class MemoryState:
             'evidence': self.recorder.nbytes,
             'rotation': build.rotation.nbytes,
             'window': sum(camera.window_nbytes for camera in cameras),
+            'filter': sum(camera.filter_nbytes for camera in cameras),
             'frame_table': self.table.nbytes,
             'thumbnails': self.table.thumbnail_nbytes,
         }
@@ -140,7 +165,8 @@ class MemoryState:
         self.recorder = MassRecorder(self.evidence_layers, shape, plan.workspace_tokens)
         self.build.rotation = Rotation(self.model.rotary_table(plan.positions))
         self.table.resize(plan.table_rows, plan.thumbnails)
-        self.config = self.compression.config = self.build.config = config
+        self.config = self.build.config = config
+        self.compression.config = for_policies(config, self.model)
         self.sizes = self.build.sizes = replace(self.sizes, config=config)
         self.plan = plan
 

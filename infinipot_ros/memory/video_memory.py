@@ -19,7 +19,7 @@ from infinipot_ros.memory.model import RgbImage, VisionLanguageModel
 from infinipot_ros.memory.pictures import checked_rgb
 from infinipot_ros.memory.questions import answer, Question
 from infinipot_ros.memory.records import Answer, FrameReceipt, KeptFrame, MemoryStatus, Pose
-from infinipot_ros.memory.state import MemoryState
+from infinipot_ros.memory.state import MemoryState, van_pooling
 import numpy as np
 import numpy.typing as npt
 
@@ -151,6 +151,7 @@ class VideoMemory:
             model=self.model.name,
             bytes_by_part=parts,
             tokens_per_minute=tokens / (span_s / 60.0) if span_s > 0 else 0.0,
+            van_pooling=van_pooling(self.config, self.model),
         )
 
     def frames(self) -> list[KeptFrame]:

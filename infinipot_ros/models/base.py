@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from infinipot_ros.memory.model import AttentionStream, ModelShape, RotaryTable
+from infinipot_ros.models.calibration import sample_of
 from infinipot_ros.models.hf_attention import STREAM_ATTENTION, TextBackbone
 from infinipot_ros.models.pixels import PixelSettings
 from infinipot_ros.models.prompt import ChatPrompt
@@ -72,6 +73,8 @@ class HuggingFaceModel:
             max_rank=int(self.own.get('max_rank', trained_ranks)),
         )
         self.eos_ids = end_ids(model, tokenizer)
+        self.cv_thresholds: tuple[float, float, float] | None = None
+        self.weights_sample = sample_of(weight, language.norm.weight)
         self.pixels = PixelSettings(
             resample=int(image_processor.resample),
             scale=float(image_processor.rescale_factor),

@@ -2,19 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load a model by name or folder; a folder is never looked up on a network."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import hashlib
 import json
+import logging
 import os
 from pathlib import Path
-from typing import Any
+import threading
+from typing import Any, cast
 
 from infinipot_ros.errors import ModelLoadError
 from infinipot_ros.memory.model import VisionLanguageModel
+from infinipot_ros.models.base import HuggingFaceModel
+from infinipot_ros.models.calibration import find_calibration, read_calibration
 from infinipot_ros.models.llava import LlavaNextVideo, LlavaOnevision
 from infinipot_ros.models.qwen2_vl import QwenVL
 import torch
 import transformers
+from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
+
+logger = logging.getLogger(__name__)
 
 ADAPTERS: dict[str, Any] = {
     'qwen2_vl': QwenVL,
@@ -36,6 +45,7 @@ def load_model(
     device: str = 'cpu',
     dtype: str = 'float32',
     quantization: str = '',
+    calibration: str | Path = '',
 ) -> VisionLanguageModel:
     """
     Load a vision-language model for a memory.
@@ -44,6 +54,8 @@ def load_model(
     :param device: a torch device, such as 'cpu' or 'cuda:0'.
     :param dtype: 'float32', 'bfloat16', 'float16', 'float64', or 'auto' for the weights' own.
     :param quantization: '' or 'int8' or 'int4' (both need the bitsandbytes package).
+    :param calibration: file of `infinipot calibrate` with this model's VaN thresholds; '' is
+        infinipot_calibration.json in the model's folder if there is one, 'none' is no file.
 
     Raises ModelLoadError naming the folder, the file and what to do. Code that comes with a model
     is never run.
@@ -82,10 +94,17 @@ def load_model(
             f'{where}: its preprocessor_config.json cannot be used: {error}'
         ) from error
     _find_template(tokenizer, where, is_folder)
+    path = find_calibration(calibration, source if is_folder else None)
+    measured = None if path is None else read_calibration(path)
     model = _load_weights(where, device, dtype, quantization, options)
-    made: VisionLanguageModel = adapter(
+    made: HuggingFaceModel = adapter(
         model, tokenizer, processor, str(name_or_folder), _fingerprint(model))
-    return made
+    if path is not None and measured is not None:
+        measured.check(path, made.name, made.shape.layers, made.weights_sample)
+        made.cv_thresholds = measured.cv_thresholds
+        logger.info('%s: thresholds of VaN %s from %s', made.name, made.cv_thresholds, path)
+    # The vision half is the adapter's: the base class alone is no VisionLanguageModel.
+    return cast(VisionLanguageModel, made)
 
 
 def _find_template(tokenizer: Any, where: str, is_folder: bool) -> None:
@@ -168,7 +187,8 @@ def _load_weights(
         kwargs['device_map'] = {'': device}
     try:
         models: Any = transformers.AutoModelForImageTextToText
-        model, info = models.from_pretrained(where, output_loading_info=True, **kwargs)
+        with _without_progress_bars():
+            model, info = models.from_pretrained(where, output_loading_info=True, **kwargs)
         if not quantization:
             model.to(torch.device(device))
     except Exception as error:
@@ -183,6 +203,25 @@ def _load_weights(
             'whole model again'
         )
     return model.eval().requires_grad_(False)
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Keep transformers' progress bars of this thread out of the caller's terminal and log."""
+    thread = threading.get_ident()
+
+    def make(factory: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if threading.get_ident() == thread:
+            options = {**options, 'disable': True}
+        elif before is not None:
+            return before(factory, args, options)
+        return factory(*args, **options)
+
+    before = transformers_logging.set_tqdm_hook(make)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(before)
 
 
 def _quantization(name: str) -> Any:

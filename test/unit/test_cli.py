@@ -3,8 +3,10 @@
 """The command `infinipot`: answers about a video file, thresholds, and errors that help."""
 
 import json
+import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import cv2
 from infinipot_ros import ask_command
@@ -13,6 +15,9 @@ from infinipot_ros.bench.commands import BENCHMARKS
 from infinipot_ros.cli import main
 from infinipot_ros.demo.world import Drive
 from infinipot_ros.memory import Answer, AnswerStatus, Evidence
+from infinipot_ros.models import load_model
+from infinipot_ros.models.calibration import FILE_NAME
+from infinipot_ros.models.loading import demo_folder
 import pytest
 
 FPS = 4
@@ -44,7 +49,9 @@ def test_ask_answers_every_question_with_evidence_in_the_video(video, capsys):
         # Frames at 2 a second: every other one of the file.
         assert all(item['stamp_ns'] in range(0, 6 * 10**9, 10**9 // 2)
                    for item in answer['evidence'])
-    assert '12 frames seen' in err
+    assert err.startswith('12 frames seen; everything is still remembered (')
+    # Nothing of transformers, which would show how far it has loaded.
+    assert len(err.splitlines()) == 1
 
 
 def test_ask_prints_for_people(video, capsys):
@@ -70,8 +77,7 @@ def test_a_question_that_is_not_answered_is_a_failure(video, capsys):
 ])
 def test_mistakes_are_named_without_a_traceback(video, arguments, words, capsys):
     assert main(['ask', *(part.format(video=video) for part in arguments)]) == 2
-    # Before the last line transformers may have shown how far it has loaded.
-    last = capsys.readouterr().err.splitlines()[-1]
+    (last,) = capsys.readouterr().err.splitlines()
     assert last.startswith('infinipot: ')
     assert words in last
 
@@ -98,10 +104,11 @@ def test_calibrate_writes_rising_thresholds_for_this_model(video, tmp_path, caps
     found = json.loads(path.read_text())
     assert len(found['cv_thresholds']) == 3
     assert found['cv_thresholds'] == sorted(found['cv_thresholds'])
-    assert len(found['fingerprint']) == 64
-    assert 'quartiles' in capsys.readouterr().out
+    assert found['layers'] == 4 and found['source'] == 'demo world'
+    out = capsys.readouterr().out
+    assert 'quartiles' in out and '--calibration' in out
     # Thresholds of other weights are refused.
-    path.write_text(json.dumps({**found, 'fingerprint': 'x'}))
+    path.write_text(json.dumps({**found, 'weights': found['weights'][::-1]}))
     assert main(ask) == 2
     assert 'other weights' in capsys.readouterr().err
     path.write_text('{}')
@@ -109,9 +116,38 @@ def test_calibrate_writes_rising_thresholds_for_this_model(video, tmp_path, caps
     assert 'is no file of' in capsys.readouterr().err
 
 
-def test_calibrate_without_a_place_to_write_says_so(capsys):
+def test_a_calibration_becomes_part_of_the_models_folder(video, tmp_path, capsys):
+    folder = shutil.copytree(demo_folder(), tmp_path / 'model')
+    measure = ['calibrate', '--model', str(folder), '--frames', '40', '--budget-mib', '1.8']
+    (folder / FILE_NAME).write_text('torn')
+    assert main(['ask', str(video), 'what do you see now ?', '--model', str(folder)]) == 2
+    assert FILE_NAME in capsys.readouterr().err
+    # What is there does not matter to what is measured.
+    assert main(measure) == 0
+    first = (folder / FILE_NAME).read_text()
+    assert main(measure) == 0
+    assert (folder / FILE_NAME).read_text() == first
+    assert load_model(folder).cv_thresholds == tuple(json.loads(first)['cv_thresholds'])
+
+
+def test_calibrate_without_a_place_to_write_says_so_before_it_measures(tmp_path, capsys):
     assert main(['calibrate']) == 2
     assert 'give --out' in capsys.readouterr().err
+    for place in (tmp_path, tmp_path / 'file' / 'calibration.json'):
+        (tmp_path / 'file').touch()
+        assert main(['calibrate', '--out', str(place)]) == 2
+        assert 'cannot be written' in capsys.readouterr().err
+
+
+def test_a_summary_is_in_words_for_pairs_of_frames_too():
+    status = SimpleNamespace(frames_seen=9, tokens_per_frame=10, held_tokens=50, frames_kept=7,
+                             held_bytes=2**20, budget_bytes=2**21)
+    assert ask_command.as_summary(status, 2) == (
+        '9 frames seen; everything is still remembered (1.00 of 2 MiB)')
+    status.frames_seen = 20
+    assert ask_command.as_summary(status, 2) == (
+        '20 frames seen; 50% of what was in them is still remembered, in pieces of 7 frames '
+        '(1.00 of 2 MiB)')
 
 
 def test_calibrate_says_when_the_memory_was_never_full(tmp_path, capsys):
@@ -122,7 +158,7 @@ def test_calibrate_says_when_the_memory_was_never_full(tmp_path, capsys):
 
 
 def test_thresholds_are_quartiles():
-    assert thresholds_of([[1.0, 2.0], [3.0, 4.0, 5.0]]) == [2.0, 3.0, 4.0]
+    assert thresholds_of([[1.0, 2.0], [3.0, 4.0, 5.0]]) == (2.0, 3.0, 4.0)
 
 
 @pytest.mark.parametrize('name', BENCHMARKS)

@@ -4,8 +4,9 @@
 
 import os
 
-from infinipot_ros.errors import CheckpointError
+from infinipot_ros.errors import CheckpointError, ConfigError
 from infinipot_ros.memory import checkpoint, MemoryConfig, Pose, VideoMemory
+from infinipot_ros.memory.policies import POLICIES
 from memory_testing import add, digest, filled
 import pytest
 from tiny_models import pictures, tiny
@@ -32,6 +33,31 @@ def test_answers_and_future_are_the_same(tmp_path, family, settings):
         add(memory, 20, scene=5)
         add(again, 20, scene=5)
         assert digest(again) == digest(memory)
+
+
+@pytest.mark.parametrize('name', sorted(
+    name for name, policy in POLICIES.items()
+    if policy.select.__module__.startswith('infinipot_ros.memory.policies.')))
+def test_every_policy_goes_on_as_if_it_had_never_been_saved(tmp_path, name):
+    settings = dict(CAP) if POLICIES[name].evicts else {'question_tokens': 30}
+    # Neighbours are alike, so that stc and ttm drop patches.
+    drive = [rgb // 8 + 100 for rgb in pictures(45)]
+    memory = filled(tiny(), 0, policy=name, **settings)
+    _show(memory, drive[:21])
+    memory.save(tmp_path / 'm')
+    again = VideoMemory.load(tmp_path / 'm', tiny())
+    assert digest(again) == digest(memory)
+    for part in (drive[21:25], drive[25:]):
+        _show(memory, part)
+        _show(again, part)
+        assert digest(again) == digest(memory)
+    one, two = (m.ask('what?', max_new_tokens=3) for m in (memory, again))
+    assert (one.text, one.attention_by_frame) == (two.text, two.attention_by_frame)
+
+
+def _show(memory, drive):
+    for rgb in drive:
+        memory.add_frame(rgb, stamp=float(memory.status().frames_seen))
 
 
 def test_half_a_pair_is_not_lost(tmp_path):
@@ -136,3 +162,46 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         assert [found.name for found in tmp_path.iterdir()] == ['m']
     with pytest.raises(CheckpointError, match='folder'):
         memory.save(tmp_path / 'none' / 'm')
+
+
+@pytest.mark.parametrize('name, words', [
+    ('x' * 300, 'too long'), ('x' * 300 + '/m', 'too long'), ('a\0b', 'null'),
+    ('folder', 'directory'), ('file/m', 'Not a directory'), ('', 'directory'),
+    ('\ud800', 'surrogates')])
+def test_a_name_that_cannot_be_a_file_is_named_with_the_cause(tmp_path, name, words):
+    memory = filled(tiny(), 10)
+    (tmp_path / 'folder').mkdir()
+    (tmp_path / 'file').touch()
+    path = f'{tmp_path}/{name}'
+    with pytest.raises(CheckpointError, match=words) as told:
+        memory.save(path)
+    assert str(path).rstrip('/') in str(told.value)
+    assert {found.name for found in tmp_path.iterdir()} == {'folder', 'file'}
+    with pytest.raises(CheckpointError) as told:
+        VideoMemory.load(path, tiny())
+    assert str(path).rstrip('/') in str(told.value)
+
+
+def test_the_longest_name_that_a_file_can_have_is_good_enough(tmp_path):
+    path = tmp_path / ('x' * 255)
+    filled(tiny(), 10).save(path)
+    assert VideoMemory.load(path, tiny()).status().frames_seen == 10
+
+
+def test_options_that_no_file_can_hold_are_named(tmp_path):
+    memory = filled(tiny(), 10, policy_options={'mine': object()})
+    with pytest.raises(CheckpointError, match='policy_options'):
+        memory.save(tmp_path / 'm')
+
+
+def test_settings_that_are_no_longer_allowed_are_named(tmp_path, monkeypatch):
+    filled(tiny(), 10, policy_options={'cv_thresholds': (0.1, 0.2, 0.3)}).save(tmp_path / 'm')
+    again = VideoMemory.load(tmp_path / 'm', tiny())
+    assert again.config.policy_options['cv_thresholds'] == (0.1, 0.2, 0.3)
+    monkeypatch.setattr(MemoryConfig, '__post_init__', _refuse)
+    with pytest.raises(CheckpointError, match='not allowed'):
+        VideoMemory.load(tmp_path / 'm', tiny())
+
+
+def _refuse(_):
+    raise ConfigError('no')

@@ -188,6 +188,14 @@ def test_a_question_that_selects_everything_is_a_plain_question(family, policy):
     torch.testing.assert_close(selected, plain, rtol=1e-11, atol=1e-11)
 
 
+def test_chance_draws_by_the_seed_of_the_policy():
+    def kept(**settings):
+        memory = filled(tiny(), 40, policy='random', **CAP, **settings)
+        return memory._state.cameras[0].past.frames.tolist()
+    assert kept(policy_options={'seed': 1}) == kept(seed=1) != kept()
+    assert kept(policy_options={'seed': 2}, seed=1) == kept(seed=2) != kept(seed=1)
+
+
 def test_sampling_draws_by_the_seed():
     def text(**settings):
         return filled(tiny(), 10, **settings).ask('what?', max_new_tokens=20).text

@@ -69,6 +69,27 @@ def test_a_missing_folder_is_no_hub_name(no_network, name):
         load_model(name)
 
 
+def test_loading_shows_no_progress_bar_and_leaves_the_callers_alone(folder, capfd):
+    from transformers.utils import logging
+    made = []
+
+    def hook(factory, args, options):
+        made.append(args)
+        return factory(*args, **options)
+
+    before = logging.set_tqdm_hook(hook)
+    try:
+        load_model(folder)
+        assert capfd.readouterr().err == ''
+        assert logging.set_tqdm_hook(hook) is hook and logging.is_progress_bar_enabled()
+        with pytest.raises(ModelLoadError):
+            load_model(folder, device='nowhere')
+        list(logging.tqdm([1], desc='mine'))
+        assert made == [([1],)] and 'mine' in capfd.readouterr().err
+    finally:
+        logging.set_tqdm_hook(before)
+
+
 def test_an_unsupported_kind_lists_the_supported_ones(folder):
     config = json.loads((folder / 'config.json').read_text())
     config['model_type'] = 'llama'

@@ -3,9 +3,17 @@
 """Every policy keeps the protocol, and mistakes are answered with what is allowed."""
 
 from dataclasses import replace
+import importlib
 
 from infinipot_ros.errors import ConfigError
-from infinipot_ros.memory.policies import get_policy, LayerView, POLICIES, Policy, register
+from infinipot_ros.memory.policies import (
+    get_policy,
+    get_robot_policy,
+    LayerView,
+    POLICIES,
+    Policy,
+    register,
+)
 from policies_oracle import survivors
 import pytest
 import torch
@@ -101,6 +109,55 @@ def test_an_unknown_policy_is_answered_with_the_names_there_are():
     with pytest.raises(ConfigError, match='cannot import'):
         get_policy('no_such_module_here:mine')
     assert get_policy('infinipot_v') is POLICIES['infinipot_v']
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """Return what makes a module of a policy of one's own, and leave no trace of it."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = dict(POLICIES)
+
+    def make(name, text):
+        (tmp_path / f'{name}.py').write_text(text)
+        importlib.invalidate_caches()
+        return name
+
+    yield make
+    for name in set(POLICIES) - set(before):
+        del POLICIES[name]
+
+
+def test_a_policy_of_ones_own_is_named_by_module_and_name(own_module):
+    module = own_module('own_policies_1', (
+        'from infinipot_ros.memory.policies import POLICIES, register\n'
+        "register('mine', 'as tar')(POLICIES['tar'].select)\n"
+        "register('mine_offline', 'as tar', on_robot=False)(POLICIES['tar'].select)\n"))
+    assert get_robot_policy(f'{module}:mine') is get_policy(f'{module}:mine') is POLICIES['mine']
+    with pytest.raises(ConfigError, match=f'{module}.*registers no policy .yours.'):
+        get_policy(f'{module}:yours')
+    with pytest.raises(ConfigError, match='benchmarks only'):
+        get_robot_policy(f'{module}:mine_offline')
+
+
+@pytest.mark.parametrize('text', ['syntax error', '1 / 0', 'import no_such_module_here'])
+def test_a_module_that_cannot_be_imported_is_named_with_the_cause(own_module, text):
+    module = own_module('own_policies_2', text)
+    for get in (get_policy, get_robot_policy):
+        with pytest.raises(ConfigError, match=f'{module}.*Error'):
+            get(f'{module}:mine')
+    with pytest.raises(ConfigError, match='cannot import'):
+        get_policy(':tar')
+
+
+@pytest.mark.parametrize('name', [
+    'full', 'fastv', 'rekv', 'infinipot_ros.bench.oracle:label_oracle'])
+def test_a_robot_is_refused_what_only_a_benchmark_can_use(name):
+    with pytest.raises(ConfigError, match='benchmarks only') as told:
+        get_robot_policy(name)
+    allowed = str(told.value).split('a robot can use: ')[1].split(', ')
+    assert 'infinipot_v' in allowed and not {'full', 'fastv', 'rekv'} & set(allowed)
+    with pytest.raises(ConfigError, match=r'a robot can use: .*infinipot_v.*package\.module:name'):
+        get_robot_policy('infinipotv')
 
 
 def test_full_refuses_to_evict():

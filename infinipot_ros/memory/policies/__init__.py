@@ -17,6 +17,7 @@ from infinipot_ros.memory.policies import (  # noqa: F401
 from infinipot_ros.memory.policies.layer_view import LayerView
 from infinipot_ros.memory.policies.registry import (
     get_policy,
+    get_robot_policy,
     POLICIES,
     Policy,
     register,
@@ -32,6 +33,7 @@ __all__ = [
     'Policy',
     'TokenFilter',
     'get_policy',
+    'get_robot_policy',
     'keep_top',
     'register',
     'tar_scores',

@@ -21,57 +21,67 @@ SIMILARITY = 0.8
 
 
 class _GroupFilter:
-    """Drop patches that look like the same patch of an earlier frame of their group."""
+    """
+    Drop patches that look like the same patch of an earlier frame of their group.
+
+    `references` are the frames of a group that those after them are compared with.
+    """
 
     group_frames: int
+    references: tuple[int, ...]
 
     def __init__(self, similarity: float = SIMILARITY) -> None:
         """Drop what is more similar than `similarity`, a cosine in -1..1."""
         if not -1.0 <= similarity <= 1.0:
             raise ConfigError(f'similarity must be a cosine in -1..1, not {similarity}')
         self._similarity = similarity
-        self._group: list[Tensor] = []
-
-    def _reference(self) -> Tensor:
-        raise NotImplementedError
+        self._number = 0
+        self._reference: Tensor | None = None
 
     def keep(self, embeddings: Tensor) -> Tensor:
         """Take a frame's embeddings [P, C]; return which patches go on, [P] bool, at least one."""
-        if len(self._group) == self.group_frames:
-            self._group = []
-        if not self._group:
-            self._group.append(embeddings)
-            return torch.ones(len(embeddings), dtype=torch.bool, device=embeddings.device)
-        reference = self._reference()
-        if reference.shape != embeddings.shape:
-            raise ConfigError(
-                f'a frame has embeddings {list(embeddings.shape)} after {list(reference.shape)}'
-            )
-        cosines = cosine_similarity(embeddings.float(), reference.float(), dim=-1)
-        kept = cosines <= self._similarity
-        # A frame without any token would have no place in time.
-        kept[cosines.argmin()] = True
-        self._group.append(embeddings)
+        reference = self._reference
+        if self._number == 0 or reference is None:
+            kept = torch.ones(len(embeddings), dtype=torch.bool, device=embeddings.device)
+        else:
+            if reference.shape != embeddings.shape:
+                raise ConfigError(
+                    f'a frame has embeddings {list(embeddings.shape)} after '
+                    f'{list(reference.shape)}'
+                )
+            cosines = cosine_similarity(embeddings.float(), reference.float(), dim=-1)
+            kept = cosines <= self._similarity
+            # A frame without any token would have no place in time.
+            kept[cosines.argmin()] = True
+        if self._number in self.references:
+            self._reference = embeddings.clone()
+        self._number = (self._number + 1) % self.group_frames
         return kept
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the frame that the next is compared with, and the next one's number."""
+        if self._reference is None:
+            return {}
+        return {'reference': self._reference, 'number': torch.tensor(self._number)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on where `state` was asked for."""
+        self._reference = state.get('reference')
+        self._number = int(state['number']) if state else 0
 
 
 class StcFilter(_GroupFilter):
     """LongVU's spatial token compression: compare with the first of every 8 frames."""
 
     group_frames = STC_FRAMES
-
-    def _reference(self) -> Tensor:
-        return self._group[0]
+    references = (0,)
 
 
 class TtmFilter(_GroupFilter):
     """DyCoke's temporal merging: of every 4 frames, compare 2 with 1, 4 with 3 and 3 with 1."""
 
     group_frames = TTM_FRAMES
-
-    def _reference(self) -> Tensor:
-        number = len(self._group)
-        return self._group[number - 1 if number % 2 else number - 2]
+    references = (0, 2)
 
 
 register(

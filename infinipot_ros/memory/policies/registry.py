@@ -19,10 +19,24 @@ Select = Callable[[LayerView, int], Tensor]
 
 
 class TokenFilter(Protocol):
-    """Decide, frame after frame, which patches go on to the language model."""
+    """
+    Decide, frame after frame, which patches go on to the language model.
+
+    The memory copies it before each frame, and takes the copy back when the frame fails.
+    """
 
     def keep(self, embeddings: Tensor) -> Tensor:
-        """Take a frame's embeddings [P, C]; return which patches go on, [P] bool, at least one."""
+        """
+        Take a frame's embeddings [P, C]; return which patches go on, [P] bool, at least one.
+
+        The tensor is a view of the memory's buffer: clone what is needed later.
+        """
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that later frames depend on: one frame's embeddings at most, and numbers."""
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on where `state` was asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,9 @@ class Policy:
     on_robot: bool = True
     #: False: nothing is ever evicted while the stream runs.
     evicts: bool = True
+    #: True: one view may hold several small layers (`LayerView.layers`), so that one call serves
+    #: them all; entries of `LayerView.state` are then [H, ...].
+    many_layers: bool = False
     #: Frames that it holds at most, whatever the budget would allow; None: the budget decides.
     max_frames: int | None = None
     #: True: frees room for just the next frame, instead of going down to the keep ratio.
@@ -124,10 +141,41 @@ def get_policy(name: str) -> Policy:
 
     Raises `ConfigError` when there is no such module or policy.
     """
-    module, _, registered = name.rpartition(':')
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise ConfigError(f'policy {name!r}: cannot import {module!r}: {error}') from error
+    module, colon, registered = name.rpartition(':')
+    if not colon:
+        return POLICIES[name]
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # whatever is wrong with code that a user wrote
+        raise ConfigError(
+            f'policy {name!r}: cannot import the module {module!r}: '
+            f'{type(error).__name__}: {error}'
+        ) from error
+    if registered not in POLICIES:
+        raise ConfigError(
+            f'policy {name!r}: the module {module!r} registers no policy {registered!r}; give the '
+            'name that it hands to register(...)'
+        )
     return POLICIES[registered]
+
+
+def get_robot_policy(name: str) -> Policy:
+    """
+    Return a policy as `get_policy` does, if it can run on a robot.
+
+    Raises `ConfigError` naming those that can, where it is one for benchmarks only.
+    """
+    allowed = ', '.join(sorted(known for known, policy in POLICIES.items() if policy.on_robot))
+    try:
+        policy = get_policy(name)
+    except ConfigError as error:
+        raise ConfigError(
+            f'{error}; a robot can use: {allowed}, or one of your own as package.module:name'
+        ) from error
+    if not policy.on_robot:
+        reason = '' if policy.evicts else '; it never forgets, so that it would outgrow any budget'
+        raise ConfigError(
+            f'policy {name!r} is for benchmarks only: {policy.summary}{reason}; a robot can use: '
+            f'{allowed}'
+        )
+    return policy
