@@ -7,11 +7,14 @@ Tokens that are not read stay where they are, hidden; the others get the positio
 past.
 """
 
+from dataclasses import replace
+
 from infinipot_ros.memory.attention import Piece
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.construction import Construction
 from infinipot_ros.memory.observation import attention_weights
+from infinipot_ros.memory.policies import LayerView
 from infinipot_ros.memory.policies.observed import FASTV_LAYER
 from infinipot_ros.memory.policies.registry import Policy
 from infinipot_ros.memory.positions import Coordinates
@@ -36,21 +39,29 @@ class Selection:
         camera: CameraMemory,
         base: int,
         first: int,
+        attended: Tensor | None = None,
     ) -> None:
-        """Prepare for a camera whose past stands at `base` and starts at token `first`."""
+        """
+        Prepare for a camera whose past stands at `base` and starts at token `first`.
+
+        attended: bool [L, H, n], the tokens asked about, among which it chooses; None is all.
+        """
         past, device = camera.past, camera.past.frame.device
         recent = compression.recent_frames(camera)
-        plain, self.following = build.past_piece(camera, base, recent)
+        plain, self.following = build.past_piece(
+            camera, base, recent, attended=attended)
         size = past.frames.shape
         axes = tuple(
             axis.expand(size).to(torch.int32).contiguous() for axis in plain.coordinates.axes
         )
         hidden = torch.zeros(size, dtype=torch.bool, device=device)
+        if attended is not None:
+            hidden |= ~attended
         self.piece = Piece(past, plain.start, plain.stop, Coordinates(axes), hidden=hidden)
         self.tokens = min(compression.config.question_tokens, past.stored_tokens)
         self._build, self._compression, self._policy = build, compression, policy
         self._camera, self._base, self._first = camera, base, first
-        self._recent = recent
+        self._recent, self._attended = recent, attended
         self._done: set[int] = set()
         if not {'question', 'attention'} & set(policy.required):
             for layer in range(size[0]):
@@ -80,9 +91,8 @@ class Selection:
         if not self.tokens or hidden is None:
             return
         view = self._compression.view(camera, layer, {}, **observed)
-        rows = self._policy(view, self.tokens)
-        hidden[layer] = True
-        hidden[layer].scatter_(1, rows, False)
+        inside = None if self._attended is None else self._attended[layer]
+        hidden[layer] = ~chosen_mask(self._policy, view, self.tokens, inside)
         part = slice(layer, layer + 1)
         coordinates, _ = self._build.scheme.past(
             camera.past.frames[part],
@@ -95,6 +105,52 @@ class Selection:
         )
         for axis, new in zip(self.piece.coordinates.axes, coordinates.axes, strict=True):
             axis[part] = new
+
+
+def chosen_mask(policy: Policy, view: LayerView, tokens: int, inside: Tensor | None) -> Tensor:
+    """
+    Return what a policy picks of a layer, at most `tokens` a head, bool [H, N].
+
+    inside: bool [H, N], the only tokens that it sees and picks; None is all. Heads that hold
+    equally many of those choose together, others each for itself.
+    """
+    kept = torch.zeros_like(view.frame, dtype=torch.bool)
+    if inside is None:
+        return kept.scatter_(1, policy(view, tokens), True)
+    counts = inside.sum(-1).tolist()
+    heads = range(len(counts))
+    groups = [slice(None)] if len(set(counts)) == 1 else [slice(h, h + 1) for h in heads]
+    for group in groups:
+        count = counts[group][0]
+        if count:
+            columns = inside[group].nonzero()[:, 1].view(-1, count)
+            rows = policy(_part(view, group, columns), min(tokens, count))
+            kept[group].scatter_(1, columns.gather(1, rows), True)
+    return kept
+
+
+def _part(view: LayerView, heads: slice, columns: Tensor) -> LayerView:
+    """Return the view of some heads and, in each of them, of the tokens `columns` [h, n]."""
+
+    def pick(tensor: Tensor) -> Tensor:
+        part = tensor[heads]
+        index = columns if part.dim() == 2 else columns[..., None].expand(-1, -1, part.shape[2])
+        return part.gather(1, index)
+
+    question = view.question
+    if question is not None:
+        grouped = question.reshape(view.num_heads, -1, *question.shape[1:])
+        question = grouped[heads].flatten(0, 1)
+    return replace(
+        view,
+        keys=pick(view.keys),
+        values=pick(view.values),
+        frame=pick(view.frame),
+        patch=pick(view.patch),
+        fresh=None if view.fresh is None else pick(view.fresh),
+        attention=None if view.attention is None else pick(view.attention),
+        question=question,
+    )
 
 
 class Selections:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import time
 from typing import Any
 
+from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory.attention import Context, Piece
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.decoding import decode, Decoded, Limits
@@ -69,8 +70,10 @@ def answer(state: MemoryState, question: Question) -> Answer:
 
 
 def _fault(state: MemoryState, question: Question) -> str:
-    """Return what is wrong with a question, or nothing."""
+    """Return what is wrong with a question, or nothing. Raises ConfigError if it is no text."""
     limit = state.config.max_question_tokens
+    if not isinstance(question.text, str):
+        raise ConfigError(f'the question is {question.text!r}: give a text')
     if not question.text.strip():
         return 'the question is empty'
     # A token is rarely more than some characters: a text far too long need not be tokenised.
@@ -111,8 +114,9 @@ def _scene(state: MemoryState, question: Question) -> _Scene | None:
         recent = compression.recent_frames(camera)
         build.build_instant(camera, recent)
         attended = _attended_past(state, camera, question)
-        if policy is not None and attended is None:
-            selection = Selection(build, compression, policy, camera, scene.base, first)
+        if policy is not None:
+            selection = Selection(
+                build, compression, policy, camera, scene.base, first, attended)
             scene.selections.append(selection)
             piece, following = selection.piece, selection.following
         else:

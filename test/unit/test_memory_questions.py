@@ -90,13 +90,16 @@ def test_tokens_are_told_as_they_come():
 
 
 @pytest.mark.parametrize('question, words', [
-    ('', 'empty'), ('  \n', 'empty'), ('x' * 1_000_000, 'characters'), ('x' * 300, 'tokens')])
+    ('', 'empty'), ('  \n', 'empty'), ('\t' * 1_000_000, 'empty'),
+    ('x' * 1_000_000, 'characters'), ('x' * 300, 'tokens')])
 def test_a_bad_question_is_refused_with_the_reason(question, words):
-    memory = filled(tiny(), 10)
+    memory = filled(tiny(), 30, **CAP)
+    before, expected = digest(memory), memory.ask('what?').text
     started = time.perf_counter()
     answer = memory.ask(question)
     assert answer.status is AnswerStatus.BAD_REQUEST and words in answer.message
     assert time.perf_counter() - started < 2.0
+    assert digest(memory) == before and memory.ask('what?').text == expected
 
 
 @pytest.mark.parametrize('question', [
@@ -214,6 +217,55 @@ def test_a_span_without_frames_is_empty():
     newest = memory.ask('what?', since_ns=int(10e9), max_new_tokens=2)
     seen = {frame for frame, mass in newest.attention_by_frame.items() if mass > 0}
     assert seen == {10, 11}
+
+
+@pytest.mark.parametrize('question', [None, 3, b'what?', ['what?']])
+def test_a_question_that_is_no_text_is_named(question):
+    memory = filled(tiny(), 10)
+    before = digest(memory)
+    with pytest.raises(ConfigError, match='question'):
+        memory.ask(question)
+    assert digest(memory) == before
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+@pytest.mark.parametrize('policy', ['rekv', 'fastv', 'uniform_frames', 'infinipot_v'])
+def test_a_span_and_a_selection_go_together(family, policy):
+    part, whole = Spy(tiny(family, dtype='float64')), Spy(tiny(family, dtype='float64'))
+    choice = {'question_policy': policy, 'question_tokens': 20, 'instant_frames': 0}
+    filled(part, 6, **choice).ask('what?', max_new_tokens=3)
+    memory = filled(whole, 12, **choice)
+    before = digest(memory)
+    memory.ask('what?', max_new_tokens=3, until_ns=int(5.5e9))
+    torch.testing.assert_close(
+        torch.stack(whole.seen), torch.stack(part.seen), rtol=1e-9, atol=1e-9)
+    memory.ask('what?', max_new_tokens=3, until_ns=int(5.5e9), since_ns=int(1e9))
+    assert not torch.allclose(whole.seen[0], whole.seen[3])
+    assert digest(memory) == before
+
+
+@pytest.mark.parametrize('policy', ['rekv', 'uniform_frames', 'tar', 'snapkv'])
+def test_a_selection_in_a_span_is_of_tokens_in_it_in_every_head(policy, monkeypatch):
+    from infinipot_ros.memory import question_selection, questions
+    made = []
+
+    class Noted(question_selection.Selection):
+
+        def __init__(self, *args):
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(questions, 'Selection', Noted)
+    monkeypatch.setattr(question_selection, 'FASTV_LAYER', 0)
+    memory = filled(tiny(), 40, question_policy=policy, question_tokens=10, **CAP)
+    past = memory._state.cameras[0].past
+    inside = past.frames <= 20
+    assert len(set(inside.sum(-1).flatten().tolist())) > 1
+    memory.ask('what?', max_new_tokens=2, until_ns=int(20e9))
+    read = ~made[0].piece.hidden
+    assert not (read & ~inside).any()
+    first = 1 if policy == 'snapkv' else 0
+    assert (read.sum(-1) == inside.sum(-1).clamp_max(10))[first:].all()
 
 
 def test_history_is_read_as_text_and_the_oldest_left_out_when_long():
