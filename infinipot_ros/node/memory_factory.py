@@ -24,24 +24,33 @@ def acquire_model(values: Mapping[str, Any]) -> Lease:
     Load the model that the parameters name, or share it if another node has.
 
     :raises ModelLoadError: what is missing and what to do.
+    :raises ConfigError: no memory can be made with the other parameters, whatever the model.
     """
+    memory_config(values)  # before minutes of loading
     device = _device(values['device'])
     dtype = values['dtype']
     if dtype == 'auto' and device == 'cpu':
         dtype = 'float32'
-    key = (values['model'], device, dtype, values['quantization'])
+    calibration = values['calibration']
+    key = (values['model'], device, dtype, values['quantization'], calibration)
 
     def load() -> Any:
         from infinipot_ros.models import load_model
         return load_model(values['model'], device=device, dtype=dtype,
-                          quantization=values['quantization'])
+                          quantization=values['quantization'], calibration=calibration)
 
     return MODELS.acquire(key, load)
 
 
 def memory_config(values: Mapping[str, Any]) -> MemoryConfig:
-    """Return the settings of the memory that the parameters ask for."""
+    """
+    Return the settings of the memory that the parameters ask for.
+
+    :raises ConfigError: the policy is none that a robot can use; those that can are named.
+    """
     from infinipot_ros.memory import MemoryConfig
+    from infinipot_ros.memory.policies import get_robot_policy
+    get_robot_policy(values['policy'])
     height, width = values['frame_height'], values['frame_width']
     return MemoryConfig(
         budget_mib=values['budget_mib'], policy=values['policy'], alpha=values['alpha'],
@@ -70,7 +79,7 @@ def check_budget(memory: VideoMemory, budget_mib: float) -> None:
 
     :raises BudgetError: below the least that works, or above what was allocated.
     """
-    memory._state.plan_for_budget(budget_mib)
+    memory.check_budget(budget_mib)
 
 
 def _device(name: str) -> str:

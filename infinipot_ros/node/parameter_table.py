@@ -101,8 +101,16 @@ NODE_PARAMETERS: tuple[Spec, ...] = (
          'Everything the memory may hold, in MiB; the weights of the model come on top. Can be '
          'lowered while running, and raised again up to what it was at configuration.',
          low=0.01, high=1_000_000.0),
-    Spec('policy', 'string', 'infinipot_v', 'Which tokens stay when the memory is compressed.',
-         fixed=True, pattern=('[a-z0-9_]+', 'the name of a policy, such as infinipot_v')),
+    Spec('policy', 'string', 'infinipot_v',
+         'Which tokens stay when the memory is compressed. package.module:name imports that '
+         'module, which runs its code, and takes the policy that it registers under the name.',
+         fixed=True, pattern=(r'([A-Za-z_]\w*(\.[A-Za-z_]\w*)*:)?\w+',
+                              'the name of a policy, such as infinipot_v, or '
+                              'package.module:name')),
+    Spec('calibration', 'string', '',
+         "File of 'infinipot calibrate' with the thresholds of VaN for this model; empty: "
+         "infinipot_calibration.json in the model's folder, if there is one; 'none': no file.",
+         fixed=True),
     Spec('alpha', 'double', 0.5, 'Share of the kept tokens that TaR chooses; VaN gets the rest.',
          low=0.0, high=1.0, fixed=True),
     Spec('recent_ratio', 'double', 0.125, 'Share of a full memory that stays whole, the newest.',

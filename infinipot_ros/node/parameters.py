@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from infinipot_ros.errors import ConfigError
 from infinipot_ros.node.parameter_table import (
     camera_parameters,
     contradiction,
@@ -110,7 +111,7 @@ class Parameters:
         ours = {p.name: p.value for p in parameters if p.name in self._specs}
         reason = ''
         for name, value in ours.items():
-            reason = reason or self._specs[name].problem(value) or _unknown_policy(name, value)
+            reason = reason or self._specs[name].problem(value) or _unfit_policy(name, value)
         if not reason:
             changed = {name: self._specs[name].typed(value) for name, value in ours.items()}
             proposed = {**self._values, **changed}
@@ -127,12 +128,15 @@ class Parameters:
         return SetParametersResult(successful=True)
 
 
-def _unknown_policy(name: str, value: object) -> str:
+def _unfit_policy(name: str, value: object) -> str:
     if name != 'policy':
         return ''
-    from infinipot_ros.memory.policies import POLICIES
-    return '' if value in POLICIES else (f'policy is {value!r}; it has to be one of '
-                                         f"{', '.join(sorted(POLICIES))}")
+    from infinipot_ros.memory.policies import get_robot_policy
+    try:
+        get_robot_policy(str(value))
+    except ConfigError as error:
+        return str(error)
+    return ''
 
 
 def _descriptor(spec: Spec) -> ParameterDescriptor:

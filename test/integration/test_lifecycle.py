@@ -165,6 +165,8 @@ def test_a_missing_model_folder_is_named_and_the_second_try_succeeds(
 @pytest.mark.parametrize(('parameters', 'words'), [
     ({'budget_mib': 0.05}, 'the least that works'),
     ({'policy': 'no_such_policy'}, 'infinipot_v'),
+    ({'policy': 'full'}, 'benchmarks only'),
+    ({'policy': 'no_such_module:mine'}, "cannot import the module 'no_such_module'"),
     ({'device': 'cuda:7'}, "'cpu'"),
     ({'alpha': 2.0}, 'alpha is 2.0; it has to be a number from 0 to 1'),
     ({'sample_fps': 'fast'}, 'sample_fps'),
@@ -181,6 +183,8 @@ def test_what_cannot_work_is_refused_when_configuring_with_what_would(
     mended = {'budget_mib': 2.0, 'policy': 'tar', 'device': 'cpu', 'alpha': 0.5, 'sample_fps': 2.0,
               'cameras': ['camera'], 'keep_ratio': 0.75, 'checkpoint.restore': False}
     for name in parameters:
+        if name == 'policy':
+            assert words in client.set(policy=parameters[name])
         if name != 'recent_ratio':
             assert client.set(**{name.replace('.', '__'): mended[name]}) == ''
     assert client.change('configure') and client.change('activate')

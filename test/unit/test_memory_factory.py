@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""From parameters to a memory: what a robot cannot use is refused before a model is loaded."""
+
+import sys
+
+from infinipot_ros import models
+from infinipot_ros.errors import BudgetError, ConfigError
+from infinipot_ros.memory.policies import POLICIES
+from infinipot_ros.node.memory_factory import (
+    acquire_model,
+    check_budget,
+    make_memory,
+    memory_config,
+)
+from infinipot_ros.node.parameter_table import camera_parameters, NODE_PARAMETERS
+from memory_testing import add
+import pytest
+from tiny_models import tiny
+
+VALUES = {spec.name: spec.default for spec in [*NODE_PARAMETERS, *camera_parameters(['camera'])]}
+POLICY = NODE_PARAMETERS[[spec.name for spec in NODE_PARAMETERS].index('policy')]
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Note the models that are loaded, and load none."""
+    calls = []
+
+    def load(*arguments, **options):
+        calls.append((*arguments, options['calibration']))
+        return object()
+
+    monkeypatch.setattr(models, 'load_model', load)
+    return calls
+
+
+@pytest.mark.parametrize('policy, words', [
+    ('full', 'benchmarks only'), ('rekv', 'benchmarks only'), ('fastv', 'benchmarks only'),
+    ('infinipot_ros.bench.oracle:label_oracle', 'benchmarks only'), ('nothing', 'no policy'),
+    ('no_such_module:mine', 'cannot import'), ('math:mine', 'registers no policy')])
+def test_a_policy_that_no_robot_can_use_is_refused_before_loading(policy, words, loaded):
+    assert POLICY.problem(policy) == ''
+    with pytest.raises(ConfigError, match=words) as told:
+        acquire_model({**VALUES, 'policy': policy})
+    assert policy in str(told.value) and 'infinipot_v_gated' in str(told.value)
+    assert not loaded
+
+
+def test_a_policy_of_ones_own_runs_on_the_node(tmp_path, monkeypatch):
+    (tmp_path / 'my_policies.py').write_text(
+        'from infinipot_ros.memory.policies import keep_top, register\n'
+        "@register('newest_patches', 'patches of large number')\n"
+        'def select(view, budget):\n'
+        '    return keep_top(view.patch.float(), budget, first=view.newest)\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = 'my_policies:newest_patches'
+    assert POLICY.problem(name) == ''
+    try:
+        memory = make_memory(tiny(), {**VALUES, 'policy': name, 'max_memory_tokens': 12 * 9})
+        add(memory, 40)
+        assert memory.status().policy == name and memory.status().compressions
+        oldest = memory.retained(memory.frames()[0].frame)
+        assert oldest[-1, -1] == 1.0 and oldest[0, 0] == 0.0
+    finally:
+        POLICIES.pop('newest_patches', None)
+        sys.modules.pop('my_policies', None)
+
+
+@pytest.mark.parametrize('name', ['a b', 'a:b:c', ':a', 'a.:b', '1a:b', 'a;b', '../a:b', ''])
+def test_what_is_no_name_of_a_policy_is_never_imported(name):
+    assert 'package.module:name' in POLICY.problem(name)
+
+
+def test_models_with_different_calibrations_are_different_models(loaded):
+    first, same, other = (acquire_model({**VALUES, 'device': 'cpu', 'calibration': calibration})
+                          for calibration in ('', '', 'none'))
+    assert first.model is same.model is not other.model
+    assert loaded == [('demo', ''), ('demo', 'none')]
+    for lease in (first, same, other):
+        lease.release()
+
+
+def test_a_budget_is_checked_without_touching_the_memory():
+    memory = make_memory(tiny(), VALUES)
+    check_budget(memory, 4.0)
+    with pytest.raises(BudgetError, match='the least that works'):
+        check_budget(memory, 0.01)
+    assert memory.config == memory_config(VALUES)
