@@ -1,8 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
 """What the documents tell a user to type is there, and their figures are recomputed."""
+import os
 from pathlib import Path
 import re
+import subprocess
+import sys
 
 from infinipot_ros.launch_support import known_robots, OVERRIDES
 from infinipot_ros.node.parameter_table import camera_parameters, NODE_PARAMETERS
@@ -36,6 +39,23 @@ def test_launch_commands_can_be_typed(document: Path) -> None:
         for argument, value in re.findall(r'(\w+):=(\S+)', rest):
             assert argument in launch_arguments(name)
             assert argument != 'robot' or value == 'NAME' or value in known_robots()
+
+
+def test_the_python_of_the_page_on_policies_runs_as_it_stands(tmp_path: Path) -> None:
+    page = (ROOT / 'docs' / 'add_a_policy.md').read_text()
+    policy, program = re.findall(r'```python\n(.*?)```', page, re.DOTALL)
+    (tmp_path / 'my_robot').mkdir()
+    (tmp_path / 'my_robot' / 'policies.py').write_text(policy)
+    (tmp_path / 'program.py').write_text(program)
+    paths = [str(tmp_path), str(ROOT), os.environ.get('PYTHONPATH', '')]
+    done = subprocess.run(
+        [sys.executable, 'program.py'], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}, timeout=300)
+    assert done.returncode == 0, done.stderr
+    first, *rows = done.stdout.splitlines()
+    assert int(first.split()[0]) >= 1
+    # The corners of the oldest frame are gone, its middle is there.
+    assert rows[0].split()[0] == '[[0.' and rows[1].split()[1].strip('[') == '1.'
 
 
 def test_the_table_of_boards_is_recomputed() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import re
 import sys
 
-from infinipot_ros.memory.policies import LayerView, POLICIES, Policy
+from infinipot_ros.memory.policies import get_policy, LayerView, POLICIES, Policy
 from policies_oracle import survivors
 import pytest
 import torch
@@ -35,9 +35,7 @@ def my_robot(tmp_path, monkeypatch):
 def test_the_documented_policy_is_ten_lines_and_keeps_the_middle(my_robot):
     view = survivors(1, frames=6, grid=(3, 5), keep=1.0)
     budget = 15 + 2 * 5
-    names = {'view': view, 'budget': budget}
-    exec(code_blocks()[1], names)
-    kept = names['kept']
+    kept = get_policy('my_robot.policies:middle_first')(view, budget)
     past = view.patch.gather(1, kept)[:, :-15]
     # One middle patch in each of the five past frames, then the four around it, oldest first.
     assert (past == 7).sum(1).tolist() == [5, 5]
