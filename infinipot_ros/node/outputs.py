@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import io
-import time
 from typing import TYPE_CHECKING
 
 import cv2
@@ -13,6 +12,7 @@ from infinipot_ros.msg import MemoryStatus as MemoryStatusMessage
 from infinipot_ros.msg import SceneDescription
 from infinipot_ros.node.compressed_images import rgb_to_jpeg
 from infinipot_ros.node.engine_thread import EngineThread
+from infinipot_ros.node.guarding import guarded
 from infinipot_ros.node.images import Rgb
 from infinipot_ros.node.messages import (
     description_message,
@@ -21,7 +21,7 @@ from infinipot_ros.node.messages import (
     status_message,
 )
 from infinipot_ros.node.overlays import sheet, Tile
-from infinipot_ros.node.past_frames import pictured, shown
+from infinipot_ros.node.past_frames import ago, pictured, shown
 from infinipot_ros.node.sampling import SECOND_NS
 from infinipot_ros.node.work import Frame
 import numpy as np
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 # pictures for the sheets, beside the memory's own thumbnails: at most about 1 MB
 MOST_PICTURES, PICTURE_PX = 64, 224
 SHEET_TILES = 12
-SHEET_PERIOD_S = 1.0
 
 
 class Outputs:
     """
     Publish; whatever needs the memory itself runs in the engine thread, by the on_ methods.
 
-    Sheets and the map are only made while someone subscribes.
+    Sheets and the map are only made while someone subscribes, and no more often than `refresh` is
+    called.
     """
 
     def __init__(self, node: Node, engine: EngineThread) -> None:
@@ -51,7 +51,9 @@ class Outputs:
         self._node = node
         self._engine = engine
         self._pictures: dict[int, bytes] = {}
-        self._sheet_at = 0.0
+        self._changed = self._draws = False
+        self._listeners = 0
+        self._draw_guarded = guarded(self._draw, node.get_logger())
         self._newest: Frame | None = None
         self._novelty = 0.0
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL,
@@ -67,6 +69,7 @@ class Outputs:
         """Forget the pictures of a memory that is gone."""
         self._pictures.clear()
         self._newest = None
+        self._changed = True
 
     def publish_status(self) -> None:
         """Publish the state of the memory, if there is one."""
@@ -74,25 +77,23 @@ class Outputs:
         if status is not None:
             self._status.publish(status_message(status, self._now_ns()))
 
+    def refresh(self) -> None:
+        """Have sheet and map drawn, if the memory has changed or someone new listens."""
+        listeners = (self._retained.get_subscription_count()
+                     + self._map.get_subscription_count())
+        self._changed |= listeners > self._listeners
+        self._listeners = listeners
+        if self._changed and listeners and not self._draws:
+            self._draws = True
+            self._engine.post(self._draw_guarded)
+
     def on_frame(self, frame: Frame, receipt: FrameReceipt) -> None:
-        """Take note of a frame that the memory has taken in; publish the sheet and the map."""
+        """Take note of a frame that the memory has taken in."""
         self._newest, self._novelty = frame, receipt.novelty
         self._pictures[receipt.frame_id] = rgb_to_jpeg(_small(frame.rgb), 80)
-        memory = self._engine.memory
-        now = time.monotonic()
-        if memory is None:
-            return
-        if len(self._pictures) > MOST_PICTURES:
-            self._forget_some(memory)
-        if now - self._sheet_at < SHEET_PERIOD_S:
-            return
-        self._sheet_at = now
-        if self._retained.get_subscription_count():
-            self._publish_retained(memory, frame)
-        if self._map.get_subscription_count():
-            cloud = map_message(memory.frames(), self._now_ns())
-            if cloud is not None:
-                self._map.publish(cloud)
+        self._changed = True
+        if self._engine.memory is not None and len(self._pictures) > MOST_PICTURES:
+            self._forget_some(self._engine.memory)
 
     def on_answer(self, question: str, answer: Answer) -> None:
         """Publish the frames that an answer rests on."""
@@ -101,12 +102,13 @@ class Outputs:
             return
         total = sum(evidence.relevance for evidence in answer.evidence)
         tiles = [Tile(self._picture(evidence), memory.retained(evidence.frame),
-                      f'{evidence.camera}  {self._ago(evidence.stamp_ns)}  '
-                      f'{100 * evidence.relevance:.1f} %',
-                      evidence.relevance / total if total else 0.0)
+                      f'{evidence.camera}  {self._ago(evidence.stamp_ns)}',
+                      evidence.relevance / total if total else 0.0,
+                      f'{100 * evidence.relevance:.1f} %')
                  for evidence in answer.evidence[:SHEET_TILES]]
         best = answer.evidence[0]
-        drawn = sheet(f'{question}   {answer.text}', tiles)
+        drawn = sheet(f'{question}  ->  {answer.text}', tiles,
+                      bar='attention (bar: among these frames)', note=self._note())
         self._evidence.publish(jpeg_message(drawn, best.stamp_ns, best.frame_id))
 
     def on_description(self, answer: Answer, cameras: tuple[str, ...]) -> None:
@@ -116,19 +118,41 @@ class Outputs:
             self._description.publish(
                 description_message(answer, frame_id, cameras, self._novelty))
 
-    def _publish_retained(self, memory: VideoMemory, newest: Frame) -> None:
+    def _draw(self) -> None:
+        """Publish sheet and map; in the engine thread."""
+        self._draws = self._changed = False
+        memory = self._engine.memory
+        if memory is None:
+            return
+        if self._retained.get_subscription_count():
+            self._publish_retained(memory)
+        if self._map.get_subscription_count():
+            cloud = map_message(memory.frames(), self._now_ns())
+            if cloud is not None:
+                self._map.publish(cloud)
+
+    def _publish_retained(self, memory: VideoMemory) -> None:
         """Show the newest frame, and what compressions have left of the past."""
-        status = memory.status()
+        status, newest = memory.status(), self._newest
+        whole = status.tokens_per_frame
         frames = shown([frame for frame in memory.frames() if frame.frame in self._pictures],
-                       status.tokens_per_frame, SHEET_TILES)
+                       whole, SHEET_TILES)
         tiles = [Tile(_unpack(self._pictures[frame.frame]), memory.retained(frame.frame),
-                      f'{frame.camera}  {self._ago(frame.stamp_ns)}',
-                      frame.kept_tokens / status.tokens_per_frame) for frame in frames]
+                      f'{frame.camera}  {self._ago(frame.stamp_ns)}', frame.kept_tokens / whole,
+                      f'{100 * frame.kept_tokens / whole:.0f} %') for frame in frames]
         title = (f'kept: {status.frames_kept} of {status.frames_seen} frames, '
                  f'{status.held_tokens} tokens, {status.held_bytes / 2**20:.2f} of '
-                 f'{status.budget_bytes / 2**20:.2f} MiB')
-        self._retained.publish(jpeg_message(sheet(title, tiles), newest.stamp_ns,
-                                            newest.frame_id))
+                 f'{status.budget_bytes / 2**20:.2f} MiB; here the newest and the best kept')
+        drawn = sheet(title, tiles, bar='share of the frame that is kept', note=self._note())
+        self._retained.publish(jpeg_message(
+            drawn, self._now_ns() if newest is None else newest.stamp_ns,
+            '' if newest is None else newest.frame_id))
+
+    def _note(self) -> str:
+        """Say of what a sheet is the newest frame."""
+        if self._newest is None:
+            return ''
+        return f'now: {self._newest.camera}, stamp {self._newest.stamp_ns / SECOND_NS:.3f} s'
 
     def _forget_some(self, memory: VideoMemory) -> None:
         """Keep the pictures that sheets may show later."""
@@ -146,8 +170,7 @@ class Outputs:
 
     def _ago(self, stamp_ns: int) -> str:
         newest_ns = self._newest.stamp_ns if self._newest is not None else stamp_ns
-        ago_s = (newest_ns - stamp_ns) / SECOND_NS
-        return 'now' if abs(ago_s) < 0.05 else f'{ago_s:.1f} s ago'
+        return ago((newest_ns - stamp_ns) / SECOND_NS)
 
     def _now_ns(self) -> int:
         return int(self._node.get_clock().now().nanoseconds)

@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 
 BACKGROUND = (24, 26, 30)
 INK = (235, 235, 230)
-FAINT = (150, 152, 156)
+FAINT = (178, 180, 184)
 ACCENT = (255, 190, 60)
-MARGIN, CAPTION = 8, 22
+SAMPLE = (120, 170, 225)
+TROUGH = (50, 54, 60)
+MARGIN, CAPTION, BAR = 8, 24, 4
+LEGEND_LINE, SWATCH_PX, LEGEND_GAP = 22, 16, 18
+TITLE_SCALE, TEXT_SCALE = 0.5, 0.45
+FONT = cv2.FONT_HERSHEY_DUPLEX
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,14 @@ class Tile:
     :param rgb: uint8 [height, width, 3].
     :param shares: float [rows, columns], how much of each patch is kept; None shows it as it is.
     :param value: 0 to 1, drawn as a bar below (relevance, or tokens kept).
+    :param figure: the value in words, at the right below the bar; the caption gives way to it.
     """
 
     rgb: Rgb
     shares: NDArray[np.float32] | None
     caption: str
     value: float
+    figure: str = ''
 
 
 def mark_patches(rgb: Rgb, shares: NDArray[np.float32]) -> Rgb:
@@ -59,10 +66,13 @@ def mark_patches(rgb: Rgb, shares: NDArray[np.float32]) -> Rgb:
     return marked
 
 
-def sheet(title: str, tiles: Sequence[Tile], tile_px: int = 224, columns: int = 4) -> Rgb:
+def sheet(title: str, tiles: Sequence[Tile], bar: str = '', note: str = '', tile_px: int = 224,
+          columns: int = 4) -> Rgb:
     """
-    Lay frames out under a title, with a caption and a bar each.
+    Lay frames out under a title, with a caption and a bar each, over a legend.
 
+    :param bar: what the length of a bar means.
+    :param note: one more line of the legend.
     :returns: uint8 [height, width, 3]; its size depends on the number of tiles only by rows.
     """
     columns = max(1, min(columns, len(tiles)))
@@ -70,14 +80,46 @@ def sheet(title: str, tiles: Sequence[Tile], tile_px: int = 224, columns: int = 
     cells = [_cell(tile, tile_px) for tile in tiles]
     cell_height = max((cell.shape[0] for cell in cells), default=0)
     width = max(columns * (tile_px + MARGIN) + MARGIN, 360)
-    canvas = np.empty((CAPTION + 2 * MARGIN + rows * (cell_height + MARGIN), width, 3), np.uint8)
-    canvas[:] = BACKGROUND
-    _write(canvas, title, (MARGIN, MARGIN + 15), INK, width - 2 * MARGIN, 0.5)
+    legend = _legend(bar, note, width)
+    top = CAPTION + 2 * MARGIN
+    canvas = _blank(top + rows * (cell_height + MARGIN) + legend.shape[0], width)
+    _write(canvas, title, (MARGIN, MARGIN + 16), INK, width - 2 * MARGIN, TITLE_SCALE)
     for index, cell in enumerate(cells):
-        top = CAPTION + 2 * MARGIN + index // columns * (cell_height + MARGIN)
-        left = MARGIN + index % columns * (tile_px + MARGIN)
-        canvas[top:top + cell.shape[0], left:left + tile_px] = cell
+        y = top + index // columns * (cell_height + MARGIN)
+        x = MARGIN + index % columns * (tile_px + MARGIN)
+        canvas[y:y + cell.shape[0], x:x + tile_px] = cell
+    canvas[canvas.shape[0] - legend.shape[0]:] = legend
     return canvas
+
+
+def _legend(bar: str, note: str, width: int) -> Rgb:
+    """Draw what bright, dark and framed patches and the bars mean; wrapped to the width."""
+    sample = np.full((SWATCH_PX, SWATCH_PX, 3), SAMPLE, np.uint8)
+    edge = np.zeros((4, 4), np.float32)
+    edge[1:3, 1:3] = 1.0
+    entries: list[tuple[Rgb | None, str]] = [
+        (mark_patches(sample, np.full((1, 1), share, np.float32)), text)
+        for share, text in ((1.0, 'kept'), (0.5, 'kept in part'), (0.0, 'forgotten'))]
+    entries.append((mark_patches(sample, edge), 'edge of what is kept'))
+    if bar:
+        stripe = _blank(SWATCH_PX, SWATCH_PX)
+        stripe[6:6 + BAR] = TROUGH
+        stripe[6:6 + BAR, :SWATCH_PX * 2 // 3] = ACCENT
+        entries.append((stripe, bar))
+    if note:
+        entries.append((None, note))
+    lines, x = [_blank(LEGEND_LINE, width)], MARGIN
+    for swatch, text in entries:
+        icon_px = 0 if swatch is None else SWATCH_PX + 6
+        wide = icon_px + _width(text, TEXT_SCALE)
+        if x > MARGIN and x + wide > width - MARGIN:
+            lines.append(_blank(LEGEND_LINE, width))
+            x = MARGIN
+        if swatch is not None:
+            lines[-1][2:2 + SWATCH_PX, x:x + SWATCH_PX] = swatch
+        _write(lines[-1], text, (x + icon_px, 15), FAINT, width - x - icon_px, TEXT_SCALE)
+        x += wide + LEGEND_GAP
+    return np.concatenate(lines)
 
 
 def _cell(tile: Tile, width: int) -> Rgb:
@@ -87,20 +129,31 @@ def _cell(tile: Tile, width: int) -> Rgb:
     picture = np.asarray(cv2.resize(tile.rgb, (width, height), interpolation=scaling), np.uint8)
     if tile.shares is not None:
         picture = mark_patches(picture, tile.shares)
-    cell = np.empty((height + CAPTION + 4, width, 3), np.uint8)
-    cell[:] = BACKGROUND
+    cell = _blank(height + BAR + CAPTION, width)
     cell[:height] = picture
-    cell[height:height + 4] = (50, 54, 60)
-    cell[height:height + 4, :round(width * min(1.0, max(0.0, tile.value)))] = ACCENT
-    _write(cell, tile.caption, (2, height + 4 + 15), FAINT, width - 4, 0.42)
+    cell[height:height + BAR] = TROUGH
+    cell[height:height + BAR, :round(width * min(1.0, max(0.0, tile.value)))] = ACCENT
+    baseline = height + BAR + 16
+    taken = _width(tile.figure, TEXT_SCALE)
+    _write(cell, tile.figure, (max(0, width - taken - 2), baseline), INK, width, TEXT_SCALE)
+    _write(cell, tile.caption, (2, baseline), FAINT, width - taken - 12, TEXT_SCALE)
     return cell
+
+
+def _blank(height: int, width: int) -> Rgb:
+    canvas = np.empty((height, width, 3), np.uint8)
+    canvas[:] = BACKGROUND
+    return canvas
+
+
+def _width(text: str, scale: float) -> int:
+    return int(cv2.getTextSize(text, FONT, scale, 1)[0][0])
 
 
 def _write(canvas: Rgb, text: str, at: tuple[int, int], colour: tuple[int, int, int],
            room_px: int, scale: float) -> None:
     """Write one line, shortened to its room."""
     text = ''.join(c if 32 <= ord(c) < 127 else '?' for c in text)
-    font = cv2.FONT_HERSHEY_DUPLEX
-    while text and cv2.getTextSize(text, font, scale, 1)[0][0] > room_px:
+    while text and _width(text, scale) > room_px:
         text = text[:-4] + '...' if len(text) > 4 else ''
-    cv2.putText(canvas, text, at, font, scale, colour, 1, cv2.LINE_AA)
+    cv2.putText(canvas, text, at, FONT, scale, colour, 1, cv2.LINE_AA)

@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which frames to show of a memory, and of which to keep a picture. Nothing here imports ROS."""
+"""
+Which frames to show of a memory, how old they are, and of which to keep a picture.
+
+Nothing here imports ROS.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
 
 # kept tokens are a mean over caches in float32
 NEARLY_WHOLE = 0.999
+NOW_S = 0.05
 
 
 def shown(frames: Sequence[KeptFrame], whole: int, most: int) -> list[KeptFrame]:
@@ -39,6 +44,19 @@ def pictured(frames: Sequence[KeptFrame], whole: int, most: int) -> list[KeptFra
     past, untouched = _split(frames, whole)
     best = _richest(past, max(most // 2, most - len(untouched)))
     return best + _spread(untouched, most - len(best))
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago a frame was in words; negative is later, after a jump of time back."""
+    if abs(seconds) < NOW_S:
+        return 'now'
+    when = 'ago' if seconds > 0 else 'later'
+    if abs(seconds) < 60:
+        return f'{abs(seconds):.1f} s {when}'
+    minutes, rest = divmod(round(abs(seconds)), 60)
+    if minutes < 60:
+        return f'{minutes} min {rest:02d} s {when}'
+    return f'{minutes // 60} h {minutes % 60:02d} min {when}'
 
 
 def _split(frames: Sequence[KeptFrame],

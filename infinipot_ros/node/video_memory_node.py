@@ -272,6 +272,8 @@ class VideoMemoryNode(ManagedNode):
 
     def _every_second(self) -> None:
         self.outputs.publish_status()
+        if self.engine.memory is not None and not self.closed:
+            self.outputs.refresh()
         warning = self._surroundings.problem()
         if warning:
             self._warn(warning[:20], warning)

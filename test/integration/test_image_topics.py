@@ -260,6 +260,10 @@ def test_two_publishers_on_one_topic_are_named(
     until(lambda: not warned(), 'it is gone')
 
 
+def stamp_ns(message: Any) -> int:
+    return message.header.stamp.sec * SECOND_NS + message.header.stamp.nanosec
+
+
 def _odometry(x: float) -> Any:
     message = Odometry()
     message.pose.pose.position.x = x
@@ -304,7 +308,6 @@ def test_frames_carry_the_pose_at_their_stamp(world: World, make: Any) -> None:
         assert evidence.pose.header.frame_id == 'map'
         assert evidence.pose.pose.position.x == pytest.approx(age_s, abs=0.01)
     until(lambda: node.outputs._map.get_subscription_count(), 'the map has a subscriber')
-    node.outputs._sheet_at = 0.0
     drive_past(camera, [20], START_NS + 2 * SECOND_NS)
     kept = until_seen(node, 21).frames_kept
     until(lambda: clouds and clouds[-1].width == kept, 'a map of all kept frames')
@@ -333,11 +336,20 @@ def test_the_pictures_show_what_is_kept_and_what_an_answer_rests_on(world: World
     camera = client.camera()
     drive_past(camera, range(60), START_NS, pause_s=0.005)
     until_seen(node, 60)
-    node.outputs._sheet_at = 0.0
-    sheets['retained'].clear()
-    drive_past(camera, [60], START_NS + 6 * SECOND_NS)
+    newest_ns = drive_past(camera, [60], START_NS + 6 * SECOND_NS)
     assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
     for name, heard in sheets.items():
         picture = compressed_to_rgb(until(lambda heard=heard: heard, name)[-1])
         assert picture.shape[0] > 200 and picture.shape[1] > 400
         assert picture.std() > 20
+    until(lambda: stamp_ns(sheets['retained'][-1]) == newest_ns, 'drawn after the last frame')
+    late: list[CompressedImage] = []
+    time.sleep(1.1)
+    drawn = len(sheets['retained'])
+    time.sleep(1.1)
+    assert len(sheets['retained']) == drawn, 'nothing is drawn while nothing changes'
+    client.node.create_subscription(CompressedImage, 'infinipot/retained', late.append, 1)
+    until(lambda: late, 'who comes after the last frame sees it too')
+    assert client.reset().success
+    until(lambda: stamp_ns(late[-1]) > newest_ns, 'an empty sheet for an empty memory')
+    assert compressed_to_rgb(late[-1]).shape[0] < 120

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from infinipot_ros.node.overlays import ACCENT, mark_patches, sheet, Tile
+from infinipot_ros.node.overlays import ACCENT, BACKGROUND, mark_patches, sheet, Tile
 import numpy as np
 import pytest
 
@@ -45,3 +45,23 @@ def test_a_sheet_has_room_for_every_tile_title_and_caption(count: int) -> None:
     rows = -(-count // 4)
     assert drawn.shape[0] >= rows * 80 * 0.2
     assert drawn[:30].max() > 200
+
+
+def test_a_legend_says_what_patches_and_bars_mean_and_wraps_to_the_width() -> None:
+    tiles = [Tile(PICTURE, None, 'camera  now', 0.5, '50 %')]
+    plain = sheet('t', tiles)
+    barred = sheet('t', tiles, bar='share of it', note='now: front, stamp 1700000000.000 s')
+    assert barred.shape[1] == plain.shape[1] and barred.shape[0] > plain.shape[0]
+    wide = sheet('t', tiles * 4, bar='share of it', note='now: front')
+    assert wide.shape[0] < barred.shape[0]
+    swatches = wide[-44:-2]
+    assert (swatches == ACCENT).all(axis=2).any(), 'the frame and the bar'
+    assert (swatches != BACKGROUND).any(axis=2)[:, :30].sum() > 200, 'kept is the first'
+
+
+def test_a_long_caption_gives_way_to_the_figure() -> None:
+    short, long = (sheet('t', [Tile(PICTURE, None, caption, 0.0, '31 %')], tile_px=100)
+                   for caption in ('', 'a_camera_of_a_long_name  17.6 s ago'))
+    right = slice(8 + 65, 8 + 100)
+    assert np.array_equal(short[:, right], long[:, right])
+    assert not np.array_equal(short, long)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from infinipot_ros.memory.records import KeptFrame
-from infinipot_ros.node.past_frames import pictured, shown
+from infinipot_ros.node.past_frames import ago, pictured, shown
 import pytest
 
 WHOLE = 16
@@ -56,3 +56,11 @@ def test_whole_frames_do_not_crowd_the_pictures_of_the_past_out() -> None:
 
 def test_places_that_whole_frames_do_not_need_go_to_the_past() -> None:
     assert numbers(pictured(kept(*[2.0] * 30, WHOLE), WHOLE, 20)) == [*range(11, 31)]
+
+
+@pytest.mark.parametrize(('seconds', 'words'), [
+    (0.01, 'now'), (17.64, '17.6 s ago'), (59.94, '59.9 s ago'), (60.0, '1 min 00 s ago'),
+    (3599.0, '59 min 59 s ago'), (3600.0, '1 h 00 min ago'), (90_061.0, '25 h 01 min ago'),
+    (-2.0, '2.0 s later')])
+def test_ages_are_told_in_units_of_their_size(seconds: float, words: str) -> None:
+    assert ago(seconds) == words
