@@ -22,7 +22,13 @@ from typing import Any
 from infinipot_ros.demo.observer import DemoFailed, Observer
 from infinipot_ros.demo.processes import free_domain, ProcessDied, Processes
 from infinipot_ros.demo.quiz import choose_questions, stopping_frame
-from infinipot_ros.demo.report import Answered, memory_line, results_table, shortened
+from infinipot_ros.demo.report import (
+    Answered,
+    memory_line,
+    progress_line,
+    results_table,
+    shortened,
+)
 from infinipot_ros.demo.world import Drive, SETTINGS
 from infinipot_ros.errors import InfinipotError
 from infinipot_ros.launch_support import node_parameters
@@ -51,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     _isolate_from_other_robots()
     # for so small a model a second thread costs more than it brings
     os.environ.setdefault('OMP_NUM_THREADS', '1')
-    output = Path(options.output)
+    # a folder of its own for each kind, the only one that is cleared
+    output = Path(options.output) / ('video' if options.video else 'drive')
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     try:
@@ -82,8 +89,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
                         help='show a video or a rosbag2 bag instead of the drive, the clip in '
                         'test/data if none is named: the memory works the same, but the words '
                         'mean nothing, since the demo model only knows its own world')
-    parser.add_argument('--output', default='build/demo', help='folder for pictures and logs '
-                        '(default %(default)s)')
+    parser.add_argument('--output', default='build/demo', help='pictures and logs go to its '
+                        "folder 'drive', or 'video' (default %(default)s)")
     return parser.parse_args(arguments)
 
 
@@ -124,7 +131,7 @@ class _Demo:
         observer = self._observer
         self._watch(lambda: self._arrived(stop), 'the end of the drive',
                     600 + stop / options.fps,
-                    lambda: f'frame {len(observer.truths):3d} of {stop + 1}')
+                    lambda: f'{max(len(observer.truths), observer.frames_seen)} of {stop + 1}')
         self._check_compressions()
         answered = [self._ask(question.text, number, drive=drive, question=question)
                     for number, question in enumerate(questions, 1)]
@@ -153,7 +160,7 @@ class _Demo:
                              and self._observer.compressions >= COMPRESSIONS_WANTED),
                     f'{COMPRESSIONS_WANTED} compressions', 180.0,
                     lambda: f'{time.monotonic() - started:4.1f} s')
-        observer.save_picture('retained', self._output / 'retained.jpg')
+        self._save_retained()
         response = observer.ask('what do you see now ?')
         observer.save_picture('evidence', self._output / 'evidence.jpg')
         print(f"Asked 'what do you see now ?' it says '{shortened(response.answer)}', which means "
@@ -188,7 +195,7 @@ class _Demo:
 
         def show() -> None:
             status = observer.status
-            self._progress.show(stage() + (f'   {memory_line(status)}' if status else ''))
+            self._progress.show(stage() + (f': {progress_line(status)}' if status else ''))
 
         observer.wait(done, what, timeout_s, show)
         self._progress.close()
@@ -212,6 +219,10 @@ class _Demo:
                 f'the memory has compressed {self._observer.compressions} times, and the demo '
                 f'wants {COMPRESSIONS_WANTED}: drive further (--frames) or take a smaller budget '
                 '(--budget-mib)')
+        self._save_retained()
+
+    def _save_retained(self) -> None:
+        self._observer.wait_for_sheet_of_newest()
         self._observer.save_picture('retained', self._output / 'retained.jpg')
 
     def _in_budget(self) -> bool:
@@ -238,23 +249,28 @@ class _Progress:
     _PERIOD_S = 3.0
 
     def __init__(self) -> None:
-        self._terminal = sys.stdout.isatty()
+        self._terminal = sys.stdout.isatty() and os.environ.get('TERM', 'dumb') != 'dumb'
         self._shown_at = 0.0
-        self._last = ''
+        self._last = self._printed = ''
 
     def show(self, text: str) -> None:
         self._last = text
         if self._terminal:
-            print(f'\r\033[K{text}', end='', flush=True)
-        elif time.monotonic() - self._shown_at > self._PERIOD_S:
+            # a line that wraps could not be written over
+            print(f'\r\033[K{text[:shutil.get_terminal_size().columns - 1]}', end='', flush=True)
+        elif text != self._printed and time.monotonic() - self._shown_at > self._PERIOD_S:
             self._shown_at = time.monotonic()
-            print(text, flush=True)
+            self._print()
 
     def close(self) -> None:
         if self._terminal:
             print()
-        elif self._last:
-            print(self._last, flush=True)
+        elif self._last != self._printed:
+            self._print()
+
+    def _print(self) -> None:
+        self._printed = self._last
+        print(self._last, flush=True)
 
 
 if __name__ == '__main__':

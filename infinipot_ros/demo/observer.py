@@ -115,6 +115,15 @@ class Observer:
                       'the sheet of evidence', 2 * _PICTURE_WAIT_S)
         return response
 
+    def wait_for_sheet_of_newest(self) -> None:
+        """Wait a moment for a sheet of what is kept that the newest known frame is on."""
+        newest = None if self.status is None else self.status.newest_stamp
+        deadline = time.monotonic() + _PICTURE_WAIT_S
+        self.wait(lambda: time.monotonic() > deadline or (
+            'retained' in self.pictures
+            and _seconds(self.pictures['retained'].header.stamp) >= _seconds(newest)),
+            'the sheet of what is kept', 2 * _PICTURE_WAIT_S)
+
     def save_picture(self, kind: str, path: Path) -> Path | None:
         """Write the newest sheet of this kind, if one has come."""
         message = self.pictures.get(kind)
@@ -150,3 +159,8 @@ class Observer:
         def keep(message: CompressedImage) -> None:
             self.pictures[kind] = message
         return keep
+
+
+def _seconds(stamp: Any) -> float:
+    """Return a stamp in seconds; 0 for none."""
+    return 0.0 if stamp is None else float(stamp.sec + stamp.nanosec / 1e9)

@@ -55,6 +55,13 @@ def memory_line(status: Any) -> str:
             f'{status.compressions} compressions')
 
 
+def progress_line(status: Any) -> str:
+    """Say the same in less than a terminal is wide."""
+    return (f'{status.frames_seen} frames seen, {status.held_tokens}/{status.capacity_tokens} '
+            f'tokens, {status.held_bytes / MIB:.2f}/{status.budget_bytes / MIB:.2f} MiB, '
+            f'{status.compressions} compressions')
+
+
 def results_table(answered: Sequence[Answered]) -> str:
     """Return a table of all questions."""
     rows = [_HEAD]

@@ -55,19 +55,24 @@ def test_a_drive_is_remembered_within_the_budget(output: Path) -> None:
     assert right and int(right[1]) >= 5, said
     most, budget = re.search(r'Most bytes ever held: ([\d,]+) of ([\d,]+)', said).groups()
     assert int(most.replace(',', '')) <= int(budget.replace(',', ''))
-    assert len(list(output.glob('question_*_evidence.jpg'))) == 6
-    assert (output / 'retained.jpg').stat().st_size > 10_000
+    assert '\r' not in said and '\033' not in said, 'not on a terminal'
+    drive = output / 'drive'
+    assert len(list(drive.glob('question_*_evidence.jpg'))) == 6
+    assert (drive / 'retained.jpg').stat().st_size > 10_000
 
 
 def test_a_recorded_video_is_remembered_within_the_budget(output: Path) -> None:
     """Real pictures: compressions, cap, overlays; the words are said to mean nothing."""
+    (output / 'drive').mkdir(parents=True)
+    (output / 'drive' / 'retained.jpg').write_bytes(b'of the drive')
     done = run('--output', str(output), '--video')
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert 'mean nothing here' in said
     assert int(re.findall(r'(\d+) compressions', said)[-1]) >= 5
-    assert (output / 'retained.jpg').stat().st_size > 10_000
-    assert (output / 'evidence.jpg').stat().st_size > 10_000
+    assert (output / 'video' / 'retained.jpg').stat().st_size > 10_000
+    assert (output / 'video' / 'evidence.jpg').stat().st_size > 10_000
+    assert (output / 'drive' / 'retained.jpg').read_bytes() == b'of the drive'
 
 
 @pytest.mark.parametrize(('options', 'message'), [
