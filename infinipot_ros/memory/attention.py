@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from infinipot_ros.memory.evidence import MassRecorder
-from infinipot_ros.memory.layer_cache import LayerCache
+from infinipot_ros.memory.layer_cache import flat_rows, LayerCache
 from infinipot_ros.memory.model import ModelShape
 from infinipot_ros.memory.positions import Coordinates, rotate, Rotation
 import torch
@@ -39,10 +39,11 @@ class Piece:
         return self.stop - self.start if self.rows is None else self.rows[0].shape[1]
 
     def _pick(self, tensor: Tensor, layer: int) -> Tensor:
-        part = tensor[:, self.start:self.stop]
         if self.rows is None:
-            return part
-        return torch.gather(part, 1, self.rows[layer][:, :, None].expand(-1, -1, part.shape[2]))
+            return tensor[:, self.start:self.stop]
+        heads, size, width = tensor.shape
+        places = flat_rows(self.rows[layer], self.start, size).flatten()
+        return tensor.view(-1, width).index_select(0, places).view(heads, -1, width)
 
     def keys(self, layer: int) -> Tensor:
         """Return the un-rotated keys [H, n, D] of one layer."""

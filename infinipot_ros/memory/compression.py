@@ -11,6 +11,8 @@ from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.policies import get_policy, LayerView
 from infinipot_ros.memory.policies.registry import Policy, TokenFilter
+from infinipot_ros.memory.policies.rows import BLOCK_ELEMENTS
+import torch
 from torch import Tensor
 
 Observe = Callable[[CameraMemory, Policy, int], list[dict[str, Tensor]]]
@@ -78,23 +80,33 @@ class Compression:
         return camera.past.stored_tokens + self.tokens_per_frame > self.usable(camera)
 
     def view(
-        self, camera: CameraMemory, layer: int, state: dict[str, Tensor], **observed: Any
+        self,
+        camera: CameraMemory,
+        layer: int,
+        state: dict[str, Tensor],
+        layers: int = 1,
+        /,
+        **observed: Any,
     ) -> LayerView:
-        """Return one layer of a camera's cumulative cache as policies see it."""
+        """Return a layer (or several) of a camera's cumulative cache as policies see it."""
         past, options = camera.past, self.config.policy_options
-        first, last = past.prefix, past.prefix + past.stored_tokens
-        frame = past.frames[layer].long()
+        part = slice(layer, layer + layers)
+        stored = slice(past.prefix, past.prefix + past.stored_tokens)
+        keys = [rows[:, stored] for rows in past.keys[part]]
+        values = [rows[:, stored] for rows in past.values[part]]
+        frame = past.frames[part].flatten(0, 1).long()
         known: dict[str, Any] = {
             key: options[key] for key in ('van_kernel', 'cv_thresholds') if key in options
         }
         return LayerView(
-            keys=past.keys[layer][:, first:last],
-            values=past.values[layer][:, first:last],
+            keys=keys[0] if layers == 1 else torch.cat(keys),
+            values=values[0] if layers == 1 else torch.cat(values),
             frame=frame,
-            patch=past.patches[layer].long(),
+            patch=past.patches[part].flatten(0, 1).long(),
             grid=self.grid,
             layer=layer,
             num_layers=self.num_layers,
+            layers=layers,
             recent_frames=self.recent_frames(camera),
             alpha=self.config.alpha,
             fresh=frame > camera.judged_until,
@@ -116,12 +128,44 @@ class Compression:
                 f'policy {self.policy.name} never evicts and its {camera.past.capacity} tokens '
                 'are full: raise budget_mib, or choose a policy that evicts'
             )
+        observed = observe(camera, self.policy, self.recent_frames(camera))
+        at_once = self.layers_at_once(camera)
         rows: list[Tensor] = []
         states: list[dict[str, Tensor]] = []
-        for layer, observed in enumerate(
-            observe(camera, self.policy, self.recent_frames(camera))
-        ):
-            state = dict(camera.policy_state[layer])
-            rows.append(self.policy(self.view(camera, layer, state, **observed), target))
-            states.append(state)
+        for first in range(0, self.num_layers, at_once):
+            before = camera.policy_state[first:first + at_once]
+            state = _joined(before)
+            view = self.view(camera, first, state, len(before), **observed[first])
+            rows.extend(self.policy(view, target).chunk(len(before)))
+            states.extend(_parted(state, len(before)))
         return Choice(rows, states)
+
+    def layers_at_once(self, camera: CameraMemory) -> int:
+        """
+        Return how many layers the policy sees in one view: several where they are small.
+
+        A view says what frames are recent in all of its heads, so that layers may share one only
+        where every head of every layer holds the same tokens of them.
+        """
+        past = camera.past
+        size = past.shape.kv_heads * past.stored_tokens * past.shape.head_dim
+        at_once = min(self.num_layers, BLOCK_ELEMENTS // size)
+        if not self.policy.many_layers or at_once < 2:
+            return 1
+        newest = past.frames[..., -self.recent_frames(camera) * self.tokens_per_frame:]
+        return at_once if bool((newest == newest[0, 0]).all()) else 1
+
+
+def _joined(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the state of several layers as one, heads after heads."""
+    if len(states) == 1:
+        return dict(states[0])
+    return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+
+
+def _parted(state: dict[str, Tensor], layers: int) -> list[dict[str, Tensor]]:
+    """Return what `_joined` joined, layer by layer."""
+    if layers == 1:
+        return [state]
+    parts = {name: tensor.chunk(layers) for name, tensor in state.items()}
+    return [{name: part[layer] for name, part in parts.items()} for layer in range(layers)]

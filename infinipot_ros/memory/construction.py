@@ -130,11 +130,7 @@ class Construction:
 
     def drop(self, camera: CameraMemory, choice: Choice) -> None:
         """Leave in a cumulative cache only what a choice keeps."""
-        past = camera.past
-        spare_keys, spare_values = self.workspace.keys(0), self.workspace.values
-        for layer, rows in enumerate(choice.rows):
-            past.keep(layer, rows, spare_keys, spare_values)
-        past.crop(choice.rows[0].shape[1])
+        camera.past.keep(choice.rows, self.workspace.values)
         camera.policy_state = choice.state
 
     def build_instant(self, camera: CameraMemory, recent_frames: int) -> None:

@@ -32,9 +32,7 @@ def test_kept_rows_move_to_the_front_and_the_prefix_stays():
         cache.keys[layer][:, :3] = 99.0
     spare = torch.zeros(SHAPE.kv_heads, 48, SHAPE.head_dim)
     rows = torch.tensor([[0, 5, 10, 23], [1, 2, 3, 20]])
-    for layer in range(SHAPE.layers):
-        cache.keep(layer, rows, spare, spare.clone())
-    cache.crop(4)
+    cache.keep([rows] * SHAPE.layers, spare)
     assert cache.stored_tokens == 4
     assert cache.frames[2].tolist() == [[0, 1, 2, 5], [0, 0, 0, 5]]
     assert cache.patches[2].tolist() == [[0, 1, 2, 3], [1, 2, 3, 0]]

@@ -8,7 +8,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from infinipot_ros.memory.policies import LayerView, tar_scores, van_scores
-from infinipot_ros.memory.policies.van import coefficient_of_variation, kernel_of
+from infinipot_ros.memory.policies.van import coefficient_of_variation, kernels_of
 from policies_oracle import norms_by_hand, survivors, tar_by_hand, van_by_hand
 import pytest
 import torch
@@ -51,7 +51,7 @@ def test_lower_precision_keys_are_scored_in_single_precision(dtype):
     view = replace(exact, keys=exact.keys.to(dtype), values=exact.values.to(dtype))
     assert tar_scores(view).dtype == van_scores(view).dtype == torch.float32
     torch.testing.assert_close(tar_scores(view).double(), tar_by_hand(view), rtol=0, atol=1e-5)
-    kernel = kernel_of(view, van_scores(view))
+    [kernel] = kernels_of(view, van_scores(view))
     torch.testing.assert_close(
         van_scores(view).double(), van_by_hand(view, kernel), rtol=0, atol=1e-5
     )
@@ -60,7 +60,8 @@ def test_lower_precision_keys_are_scored_in_single_precision(dtype):
 def test_scores_do_not_depend_on_the_size_of_the_workspace(monkeypatch):
     view = survivors(5, frames=9, grid=(3, 5), recent_frames=2, van_kernel=3)
     tar, van = tar_scores(view), van_scores(view)
-    monkeypatch.setattr('infinipot_ros.memory.policies.rows._BLOCK_ELEMENTS', 40)
+    for user in ('rows', 'tar'):
+        monkeypatch.setattr(f'infinipot_ros.memory.policies.{user}.BLOCK_ELEMENTS', 40)
     monkeypatch.setattr('infinipot_ros.memory.policies.van._BLOCK_CELLS', 31)
     assert torch.equal(tar, tar_scores(view))
     assert torch.equal(van, van_scores(view))
@@ -128,7 +129,7 @@ def test_kernel_follows_the_measured_cv_thresholds():
         ((cv, cv, cv), 1),
     ]:
         view = replace(view, cv_thresholds=taus)
-        assert kernel_of(view, norms) == kernel
+        assert kernels_of(view, norms) == [kernel]
 
 
 @pytest.mark.parametrize(
@@ -137,5 +138,5 @@ def test_kernel_follows_the_measured_cv_thresholds():
 )
 def test_without_thresholds_the_quarters_of_the_depth_choose_the_kernel(num_layers, kernels):
     views = [survivors(1, layer=i, num_layers=num_layers) for i in range(num_layers)]
-    assert [kernel_of(view, view.values[..., 0]) for view in views] == kernels
-    assert kernel_of(replace(views[0], van_kernel=1), views[0].values[..., 0]) == 1
+    assert [kernels_of(view, view.values[..., 0]) for view in views] == [[k] for k in kernels]
+    assert kernels_of(replace(views[0], van_kernel=1), views[0].values[..., 0]) == [1]

@@ -15,7 +15,7 @@ from infinipot_ros.memory.policies.layer_view import LayerView
 from infinipot_ros.memory.policies.registry import register
 from infinipot_ros.memory.policies.rows import row_norms
 from infinipot_ros.memory.policies.tar import tar_scores
-from infinipot_ros.memory.policies.van import kernel_of, pool_on_grid
+from infinipot_ros.memory.policies.van import kernels_of, pool_on_grid
 import torch
 from torch import Tensor
 
@@ -28,6 +28,7 @@ _LEAST_NORM = 1e-12
     'infinipot_v_gated',
     'infinipot_v, but VaN only in heads where it agrees with TaR',
     optional=('fresh',),
+    many_layers=True,
 )
 def select_gated(view: LayerView, budget: int) -> Tensor:
     """
@@ -45,7 +46,7 @@ def select_gated(view: LayerView, budget: int) -> Tensor:
     view.state['gate_correlation'] = correlation
     share = torch.full_like(correlation, budget, dtype=torch.int64)
     share[correlation > 0] = share_of(view.alpha, budget)
-    return union(view, tar, pool_on_grid(view, norms, kernel_of(view, norms)), budget, share)
+    return union(view, tar, pool_on_grid(view, norms, kernels_of(view, norms)), budget, share)
 
 
 def _moments(view: LayerView, tar: Tensor, norms: Tensor) -> Tensor:

@@ -15,7 +15,11 @@ import torch
 from torch import Tensor
 
 
-@register('infinipot_v', 'recent frames and TaR for alpha, pooled VaN for the rest (Alg. 2)')
+@register(
+    'infinipot_v',
+    'recent frames and TaR for alpha, pooled VaN for the rest (Alg. 2)',
+    many_layers=True,
+)
 def select_infinipot_v(view: LayerView, budget: int) -> Tensor:
     """Keep recent frames and TaR's best in alpha of the budget, then VaN's best."""
     view = view.fitted(budget)

@@ -66,12 +66,16 @@ class LayerView:
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Seed of policies that draw at random.
     seed: int = 0
+    #: Layers in this view, more than one only for a policy with the trait `many_layers`: H then
+    #: counts the heads of them all, those of `layer` first, all with the same recent tokens.
+    layers: int = 1
 
     def __post_init__(self) -> None:
         """Check shapes, settings, ranges and order."""
         self._check_tensors()
         self._check_settings()
-        outside = ((self.patch < 0) | (self.patch >= self.tokens_per_frame)).any()
+        lowest, highest = self.patch.aminmax()
+        outside = (lowest < 0) | (highest >= self.tokens_per_frame)
         falling = (self.frame[:, 1:] < self.frame[:, :-1]).any()
         # One look at both results: each costs a wait on an accelerator.
         if bool(outside | falling):
@@ -117,6 +121,8 @@ class LayerView:
             raise ConfigError(f'grid must be (rows, columns), each at least 1, not {self.grid}')
         if not 0 <= self.layer < self.num_layers:
             raise ConfigError(f'layer must be in 0..{self.num_layers - 1}, not {self.layer}')
+        if self.layers < 1 or self.num_heads % self.layers:
+            raise ConfigError(f'{self.num_heads} heads are not those of {self.layers} layers')
         if self.recent_frames < 1:
             raise ConfigError(f'recent_frames must be at least 1, not {self.recent_frames}')
         if not 0.0 <= self.alpha <= 1.0:
@@ -150,15 +156,22 @@ class LayerView:
         return ids
 
     @cached_property
+    def recent_ids(self) -> Tensor:
+        """Return the last `recent_frames` of `frame_ids`, or all where they are fewer."""
+        # Whatever a head holds of its newest frames is among its last tokens.
+        last = self.frame[:, -self.recent_frames * self.tokens_per_frame:]
+        ids: Tensor = torch.unique(torch.unique_consecutive(last))
+        return ids[-self.recent_frames:]
+
+    @cached_property
     def recent(self) -> Tensor:
         """Return which tokens belong to the newest `recent_frames` frames: [H, N] bool."""
-        ids = self.frame_ids
-        return self.frame >= ids[-min(self.recent_frames, len(ids))]
+        return self.frame >= self.recent_ids[0]
 
     @cached_property
     def newest(self) -> Tensor:
         """Return which tokens belong to the newest frame: [H, N] bool."""
-        return self.frame == self.frame_ids[-1]
+        return self.frame == self.frame[:, -1].max()
 
     def fitted(self, budget: int) -> LayerView:
         """
@@ -167,8 +180,10 @@ class LayerView:
         More recent frames than fit would push out everything older, and part of themselves:
         the oldest of them become ordinary past frames.
         """
-        ids = self.frame_ids
-        frames = min(self.recent_frames, len(ids))
+        if self.recent_frames * self.tokens_per_frame <= budget:
+            return self
+        ids = self.recent_ids
+        frames = len(ids)
         while frames > 1 and int((self.frame >= ids[-frames]).sum(-1).max()) > budget:
             frames -= 1
         return self if frames == self.recent_frames else replace(self, recent_frames=frames)

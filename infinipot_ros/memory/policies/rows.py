@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 #: Elements of a row block: 1 MiB in single precision, which a core's cache can hold.
-_BLOCK_ELEMENTS = 1 << 18
+BLOCK_ELEMENTS = 1 << 18
 #: Norms below this count as zero, as in `torch.nn.functional.normalize`.
 _LEAST_NORM = 1e-12
 
@@ -19,7 +19,7 @@ def unit_rows(rows: Tensor) -> Tensor:
     """Return rows of length 1, [..., D], in at least single precision; zero rows stay zero."""
     rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    unit: Tensor = rows / norms.clamp_min(_LEAST_NORM)
+    unit: Tensor = rows / norms.clamp_min_(_LEAST_NORM)
     return unit
 
 
@@ -43,14 +43,14 @@ def cosines_to_rows(rows: Tensor, others: Tensor, which: Tensor) -> Tensor:
     cosines = others.new_empty(which.shape)
     for block in _blocks(rows):
         part = rows[:, block].to(others.dtype)
-        norms = torch.linalg.vector_norm(part, dim=-1).clamp_min(_LEAST_NORM)
+        norms = torch.linalg.vector_norm(part, dim=-1).clamp_min_(_LEAST_NORM)
         other = flat.index_select(0, place[:, block].flatten()).view_as(part)
-        cosines[:, block] = (part * other).sum(-1) / norms
+        cosines[:, block] = other.mul_(part).sum(-1) / norms
     # Keys too large to square would give inf / inf.
     return cosines.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _blocks(rows: Tensor) -> Iterator[slice]:
-    step = max(1, _BLOCK_ELEMENTS // (rows.shape[0] * rows.shape[2]))
+    step = max(1, BLOCK_ELEMENTS // (rows.shape[0] * rows.shape[2]))
     for start in range(0, rows.shape[1], step):
         yield slice(start, start + step)

@@ -31,7 +31,7 @@ def van_scores(view: LayerView) -> Tensor:
     cells and cells outside the picture do not count.
     """
     norms = row_norms(view.values)
-    return pool_on_grid(view, norms, kernel_of(view, norms))
+    return pool_on_grid(view, norms, kernels_of(view, norms))
 
 
 def coefficient_of_variation(norms: Tensor) -> float:
@@ -40,32 +40,45 @@ def coefficient_of_variation(norms: Tensor) -> float:
     return float(norms.std(correction=0)) / mean if mean > 0.0 else 0.0
 
 
-def kernel_of(view: LayerView, norms: Tensor) -> int:
+def kernels_of(view: LayerView, norms: Tensor) -> list[int]:
     """
-    Return the pooling kernel: the view's own, or g(CV), or by depth.
+    Return each layer's pooling kernel: the view's own, or g(CV), or by depth.
 
     g(CV) is 7, 5, 3 or 1 for a CV below tau1, tau2, tau3 or above (Alg. 2 line 23). Without
     thresholds the quarters of the depth stand in for it, 7 in the first.
     """
     if view.van_kernel is not None:
-        return view.van_kernel
-    if view.cv_thresholds is None:
-        return KERNELS[view.layer * len(KERNELS) // view.num_layers]
-    variation = coefficient_of_variation(norms)
-    return KERNELS[sum(variation >= tau for tau in view.cv_thresholds)]
+        return [view.van_kernel] * view.layers
+    if (taus := view.cv_thresholds) is None:
+        layers = range(view.layer, view.layer + view.layers)
+        return [KERNELS[layer * len(KERNELS) // view.num_layers] for layer in layers]
+    variations = [coefficient_of_variation(part) for part in norms.chunk(view.layers)]
+    return [KERNELS[sum(variation >= tau for tau in taus)] for variation in variations]
 
 
-def pool_on_grid(view: LayerView, scores: Tensor, kernel: int) -> Tensor:
-    """Return the mean of `scores` over kernel x kernel cells of each token's own frame, [H, N]."""
-    if kernel == 1:
-        return scores
-    rows, columns = view.grid
+def pool_on_grid(view: LayerView, scores: Tensor, kernels: list[int]) -> Tensor:
+    """
+    Return the mean of `scores` over each token's neighbours in its own frame, [H, N].
+
+    These are kernel x kernel cells, by the kernel of the token's layer; 1 leaves scores alone.
+    """
+    parts = [tensor.chunk(view.layers) for tensor in (view.frame, view.patch, scores)]
+    return torch.cat([
+        part if kernel == 1 else _pooled(frame, patch, part, kernel, view.grid)
+        for frame, patch, part, kernel in zip(*parts, kernels, strict=True)
+    ])
+
+
+def _pooled(
+    frame: Tensor, patch: Tensor, scores: Tensor, kernel: int, grid: tuple[int, int]
+) -> Tensor:
+    rows, columns = grid
     cells = rows * columns
     # One grid for each frame that a head still holds; tokens stand in the order of these grids.
-    starts = torch.ones_like(view.frame, dtype=torch.bool)
-    starts[:, 1:] = view.frame[:, 1:] != view.frame[:, :-1]
+    starts = torch.ones_like(frame, dtype=torch.bool)
+    torch.ne(frame[:, 1:], frame[:, :-1], out=starts[:, 1:])
     grid_of = starts.flatten().cumsum(0) - 1
-    place = grid_of * cells + view.patch.flatten()
+    place = grid_of * cells + patch.flatten()
     flat = scores.flatten()
     pooled = torch.empty_like(flat)
     num_grids = int(grid_of[-1]) + 1
@@ -77,8 +90,8 @@ def pool_on_grid(view: LayerView, scores: Tensor, kernel: int) -> Tensor:
         size = min(grids_at_once, num_grids - first)
         at = place[begin:end] - first * cells
         summed_and_counted = flat.new_zeros((2, size * cells))
-        summed_and_counted[0, at] = flat[begin:end]
-        summed_and_counted[1, at] = 1.0
+        summed_and_counted[0].scatter_(0, at, flat[begin:end])
+        summed_and_counted[1].scatter_(0, at, 1.0)
         # divisor_override turns the mean into a sum, so padding and holes add nothing.
         sums = avg_pool2d(
             summed_and_counted.view(2, size, rows, columns),
@@ -86,24 +99,24 @@ def pool_on_grid(view: LayerView, scores: Tensor, kernel: int) -> Tensor:
             stride=1,
             padding=kernel // 2,
             divisor_override=1,
-        ).view(2, -1)[:, at]
+        ).view(2, -1).index_select(1, at)
         pooled[begin:end] = sums[0] / sums[1]
     return pooled.view_as(scores)
 
 
-@register('van', 'largest value norms')
+@register('van', 'largest value norms', many_layers=True)
 def select_van(view: LayerView, budget: int) -> Tensor:
     """Keep the newest frame and the largest value norms."""
     return keep_top(row_norms(view.values), budget, view.newest)
 
 
-@register('van_pool', 'largest value norms, pooled on the grid (Eq. 7)')
+@register('van_pool', 'largest value norms, pooled on the grid (Eq. 7)', many_layers=True)
 def select_van_pool(view: LayerView, budget: int) -> Tensor:
     """Keep the newest frame and the largest pooled value norms."""
     return keep_top(van_scores(view), budget, view.newest)
 
 
-@register('van_reverse', 'smallest value norms')
+@register('van_reverse', 'smallest value norms', many_layers=True)
 def select_van_reverse(view: LayerView, budget: int) -> Tensor:
     """Keep the newest frame and the smallest value norms (Table 4's control)."""
     return keep_top(-row_norms(view.values), budget, view.newest)
