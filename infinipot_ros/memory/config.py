@@ -89,6 +89,11 @@ class MemoryConfig:
         _in_range('question_tokens', self.question_tokens, 0, 10_000_000)
         _in_range('temperature', self.temperature, 0.0, 10.0)
         _in_range('sample_fps', self.sample_fps, 0.0, 1000.0)
+        if self.recent_ratio >= self.keep_ratio:
+            raise ConfigError(
+                f'recent_ratio is {self.recent_ratio:g} and keep_ratio {self.keep_ratio:g}: the '
+                'recent frames have to fit in what is kept, so give a smaller recent_ratio'
+            )
         if self.newest_scale > 1 and self.instant_frames == 0:
             raise ConfigError('newest_scale above 1 needs instant_frames of at least 1')
         if self.question_policy and not self.question_tokens:

@@ -63,7 +63,7 @@ class MemoryState:
                 f'{shape.layers - 1}'
             )
         self.sizes = self._sizes(grid)
-        self.plan = plan_budget(self.sizes)
+        self.plan = self._plan(self.sizes)
         self.allocated_mib = config.budget_mib
         self.cameras = [
             CameraMemory(index, name, tokens, self.sizes, self.compression.new_filter())
@@ -109,6 +109,19 @@ class MemoryState:
             window_queries=self.compression.policy.observe_tokens,
             has_filter=self.compression.policy.token_filter is not None,
         )
+
+    def _plan(self, sizes: Sizes) -> BudgetPlan:
+        """Return the plan of a budget of which a compression leaves the newest frame whole."""
+        plan, frame = plan_budget(sizes), sizes.tokens_per_frame
+        for tokens in plan.camera_tokens:
+            left = self.compression.target(tokens)
+            if left < frame:
+                raise BudgetError(
+                    f'keep_ratio is {sizes.config.keep_ratio:g}: of the {tokens} tokens that '
+                    f'budget_mib {sizes.config.budget_mib:g} holds a compression would leave '
+                    f'{left}, less than a frame of {frame}; raise keep_ratio or budget_mib'
+                )
+        return plan
 
     def _tell_unused(self) -> None:
         unused = self.plan.budget_bytes - self.plan.total_bytes
@@ -178,7 +191,7 @@ class MemoryState:
                 f'made with, not to {budget_mib:g}: make a new memory for more'
             )
         config = replace(self.config, budget_mib=budget_mib)
-        return plan_budget(replace(self.sizes, config=config)), config
+        return self._plan(replace(self.sizes, config=config)), config
 
     def clear(self) -> None:
         """Forget every frame; nothing is freed or allocated."""

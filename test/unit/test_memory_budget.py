@@ -88,11 +88,22 @@ def test_no_warning_where_the_user_set_the_cap(caplog):
     {'cameras': ()}, {'cameras': ('a', 'a')}, {'camera_shares': (1.0, 2.0)},
     {'instant_frames': -1}, {'newest_scale': 2, 'instant_frames': 0}, {'keep_ratio': 1.0},
     {'question_policy': 'rekv'}, {'frame_size_px': (0, 10)},
+    {'recent_ratio': 0.5, 'keep_ratio': 0.5},
 ])
 def test_a_bad_setting_is_named(settings):
     name = 'cameras' if settings == {'cameras': ()} else next(iter(settings))
     with pytest.raises(ConfigError, match=name):
         MemoryConfig(**{'budget_mib': 4.0, **settings})
+
+
+def test_a_compression_that_would_cut_the_newest_frame_is_refused():
+    settings = {'budget_mib': 4.0, 'keep_ratio': 0.12, 'recent_ratio': 0.0}
+    with pytest.raises(BudgetError, match='less than a frame of 12; raise keep_ratio'):
+        VideoMemory(tiny(), MemoryConfig(max_memory_tokens=8 * 12, **settings))
+    memory = filled(tiny(), 40, max_memory_tokens=9 * 12, **settings)
+    assert memory.status().compressions
+    newest = memory._state.cameras[0].past.frames.max()
+    assert memory.retained(int(newest)).min() == 1.0
 
 
 def test_an_unknown_policy_lists_the_known_ones():

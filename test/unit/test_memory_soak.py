@@ -22,7 +22,7 @@ class TwoLayers:
     """The least that the memory's protocol asks for: random embeddings, two attention layers."""
 
     name, fingerprint, eos_ids, frames_per_step = 'two layers', 'none', frozenset(), 1
-    default_frame_size_px = (2, 2)
+    default_frame_size_px, cv_thresholds = (2, 2), None
     shape = ModelShape(layers=2, query_heads=2, kv_heads=1, head_dim=4, hidden=8,
                        dtype=torch.float32, device=torch.device('cpu'), max_context_tokens=4096,
                        max_rank=16)
