@@ -63,6 +63,7 @@ def test_parameters_are_the_nodes(robot: str) -> None:
     assert given['policy'] in POLICIES
     for name in ('model', 'dtype', 'device', 'budget_mib', 'sample_fps'):
         assert name in given
+    assert given['describe.period_s'] > 0, 'scene_description is published'
 
 
 @pytest.mark.parametrize('robot', budgets.BOARDS)
