@@ -29,7 +29,9 @@ class Probe:
 
     def __enter__(self) -> str:
         """Register the watched policy and return its name."""
-        POLICIES[self._name] = replace(self._policy, name=self._name, select=self._select)
+        # Who watches wants to know of which layer a decision is.
+        POLICIES[self._name] = replace(
+            self._policy, name=self._name, select=self._select, many_layers=False)
         return self._name
 
     def __exit__(
