@@ -39,7 +39,7 @@ def test_pictures_of_a_pair_are_paid_for():
 
 
 @pytest.mark.parametrize('policy', ['infinipot_v', 'tar', 'sliding_window', 'uniform_frames',
-                                    'recent_frames', 'snapkv', 'infinipot', 'stc'])
+                                    'recent_frames', 'snapkv', 'infinipot', 'stc', 'ttm'])
 def test_held_bytes_stay_within_the_budget(policy):
     memory = filled(tiny(), 0, policy=policy, max_memory_tokens=12 * 9, instant_frames=1)
     budget, frame = memory.status().budget_bytes, memory.status().tokens_per_frame
@@ -47,11 +47,16 @@ def test_held_bytes_stay_within_the_budget(policy):
         memory.add_frame(rgb, stamp=float(index))
         status = memory.status()
         assert status.held_bytes <= budget
+        planned = memory.plan.bytes_by_part
+        assert all(size <= planned[part] for part, size in status.bytes_by_part.items())
         assert status.held_tokens <= 12 * 9 + frame
         if index % 10 == 9:
             memory.ask('what?', max_new_tokens=2)
             assert memory.status() == status
     assert status.compressions >= 3
+    # One frame's embeddings, float32 of 48 channels, and the frame's number.
+    held = 12 * 48 * 4 + 8 if policy in ('stc', 'ttm') else 0
+    assert status.bytes_by_part['filter'] == held
 
 
 def test_the_error_names_the_least_budget_that_works():
