@@ -139,7 +139,8 @@ def test_a_policy_of_ones_own_is_named_by_module_and_name(own_module):
         get_robot_policy(f'{module}:mine_offline')
 
 
-@pytest.mark.parametrize('text', ['syntax error', '1 / 0', 'import no_such_module_here'])
+@pytest.mark.parametrize('text', [
+    'syntax error', '1 / 0', 'import no_such_module_here', 'raise SystemExit("Error")'])
 def test_a_module_that_cannot_be_imported_is_named_with_the_cause(own_module, text):
     module = own_module('own_policies_2', text)
     for get in (get_policy, get_robot_policy):

@@ -146,7 +146,7 @@ def get_policy(name: str) -> Policy:
         return POLICIES[name]
     try:
         importlib.import_module(module)
-    except Exception as error:  # whatever is wrong with code that a user wrote
+    except (Exception, SystemExit) as error:  # whatever is wrong with code that a user wrote
         raise ConfigError(
             f'policy {name!r}: cannot import the module {module!r}: '
             f'{type(error).__name__}: {error}'
