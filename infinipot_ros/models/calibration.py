@@ -72,7 +72,9 @@ def read_calibration(path: Path) -> Calibration:
             source=str(found['source']),
             cv_thresholds=(low, middle, high),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise ModelLoadError(f"calibration '{path}' cannot be read: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise ModelLoadError(
             f"calibration '{path}' is no file of 'infinipot calibrate' ({error!r}): make it "
             f"again, take it away, or give calibration '{NONE}'"
