@@ -15,7 +15,6 @@ taken in separate passes without the profiler.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 import statistics
@@ -221,32 +220,7 @@ def report(setting: Setting, costs: Sequence[Cost], shared: float) -> str:
     ])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; return 0 when both targets are reached, else 1."""
-    parser = argparse.ArgumentParser(prog='infinipot bench compression', description=__doc__)
-    parser.add_argument('--layers', type=int, default=Setting.layers)
-    parser.add_argument('--recent-frames', type=int, default=Setting.recent_frames,
-                        help='r; the paper has 4 (0.125 of 31), the published code 7')
-    parser.add_argument('--dtype', choices=['float32', 'bfloat16'], default='float32')
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--repeats', type=int, default=5)
-    options = parser.parse_args(arguments)
-    setting = Setting(
-        layers=options.layers, recent_frames=options.recent_frames,
-        dtype=getattr(torch, options.dtype), device=options.device,
-    )
-    with torch.inference_mode():
-        costs = measure(setting, options.repeats)
-        shared = shared_tokens(setting)
-    print(report(setting, costs, shared))
-    return 0 if passed(costs) else 1
-
-
 def passed(costs: Sequence[Cost]) -> bool:
     """Return whether ours takes a fifth of the memory and no more time."""
     ours, all_pairs = costs[0], costs[1]
     return 5 * ours.peak_bytes <= all_pairs.peak_bytes and ours.seconds <= all_pairs.seconds
-
-
-if __name__ == '__main__':
-    raise SystemExit(main())

@@ -11,14 +11,16 @@ from typing import Any
 from infinipot_ros.bench.ablation import ABLATIONS
 from infinipot_ros.bench.compression import Cost
 from infinipot_ros.bench.csv_files import about_text, read_about, read_rows
+from infinipot_ros.bench.decoding import decoding_text, DecodingRow
 from infinipot_ros.bench.document_retention import retention_section, retention_tables
 from infinipot_ros.bench.retention_report import read_report
 from infinipot_ros.bench.scores import KeptRow, ScoreRow
 from infinipot_ros.bench.scores_command import kept_table, score_table
+from infinipot_ros.bench.share import share_table, ShareRow
 from infinipot_ros.bench.soak import SoakRow
 from infinipot_ros.bench.soak_command import soak_table, soak_text
 from infinipot_ros.bench.speed import FrameRow, length_table, LengthRow
-from infinipot_ros.bench.speed_command import decoding_text, DecodingRow, split_text
+from infinipot_ros.bench.speed_command import split_text
 from infinipot_ros.bench.tables import markdown_table
 
 HEAD = """# Benchmarks
@@ -94,11 +96,18 @@ def _compression(folder: Path) -> str:
     costs = read_rows(folder / 'compression.csv', Cost)
     rows = [[cost.way, f'{cost.seconds * 1e3:.1f}', f'{cost.peak_bytes / 2**20:.1f}']
             for cost in costs]
-    return '\n\n'.join([
+    shares = folder / 'shares.csv'
+    parts = [
         '## One compression', about_text(about),
         f"{about['layers']} layers, 4 KV heads, head size 128, {about['tokens']} to "
         f"{about['budget']} tokens; {about['shared_tokens']:.2%} of the tokens kept are the same.",
-        markdown_table(['way', 'ms', 'MiB peak beyond the cache'], rows)])
+        markdown_table(['way', 'ms', 'MiB peak beyond the cache'], rows)]
+    if shares.is_file():
+        parts += [
+            'Its share of the time of all frames from one compression to the next; frames are '
+            'noise, and pass the vision encoder. The target is 0.5 %.',
+            markdown_table(*share_table(read_rows(shares, ShareRow)))]
+    return '\n\n'.join(parts)
 
 
 def _soak(folder: Path) -> str:

@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 import time
-from typing import Any
 
 from infinipot_ros.bench.peak import PeakMemory
 from infinipot_ros.bench.random_models import memory_model, RandomFrames, stock_model
+from infinipot_ros.bench.share import compression_watch
+from infinipot_ros.bench.stopwatch import stopwatch, synchronize
 from infinipot_ros.errors import ConfigError
-from infinipot_ros.memory import attention, construction, MemoryConfig, positions, VideoMemory
+from infinipot_ros.memory import attention, MemoryConfig, positions, VideoMemory
 from infinipot_ros.memory.model import VisionLanguageModel
 import numpy as np
 import torch
@@ -93,13 +93,13 @@ def measure_memory(setup: Setup) -> tuple[list[LengthRow], FrameRow]:
     rows, seen = [], 0
     for length in setup.lengths:
         frames = length // per_frame
-        _feed(memory, blank, seen, max(seen, frames - FRAMES_MEASURED), setup.device)
+        feed(memory, blank, seen, max(seen, frames - FRAMES_MEASURED), setup.device)
         peak.restart()
         first = max(seen, frames - FRAMES_MEASURED)
-        spent = _feed(memory, blank, first, frames, setup.device)
+        spent = feed(memory, blank, first, frames, setup.device)
         seen = max(seen, frames)
-        _answer(memory, setup.device)
-        first_token_s, rate = _answer(memory, setup.device)
+        answer(memory, setup.device)
+        first_token_s, rate = answer(memory, setup.device)
         parts = memory.status().bytes_by_part
         rows.append(LengthRow(
             'memory', seen * per_frame, parts['cumulative'] + parts['sinks'] + parts['instant'],
@@ -115,26 +115,8 @@ def new_memory(model: VisionLanguageModel, setup: Setup) -> VideoMemory:
         max_question_tokens=32, max_new_tokens=ANSWER_TOKENS, thumbnail_px=0, instant_frames=0))
 
 
-def decoding_rate(setup: Setup) -> tuple[int, float]:
-    """Return the tokens that an answer of a full memory reads, and how many it gives a second."""
-    stock, tokenizer = stock_model(setup.config, setup.device, setup.torch_dtype)
-    model = memory_model(stock, tokenizer, setup.config)
-    memory = new_memory(model, setup)
-    blank = np.zeros((*model.default_frame_size_px, 3), np.uint8)
-    status = memory.status()
-    _feed(memory, blank, 0, status.capacity_tokens // status.tokens_per_frame, setup.device)
-    read = memory.status().held_tokens + len(model.prefix_ids())
-    _answer(memory, setup.device)
-    return read, max(_answer(memory, setup.device)[1] for _ in range(3))
-
-
-def synchronize(device: str) -> None:
-    """Wait until an accelerator has done what it was told."""
-    if torch.device(device).type == 'cuda':
-        torch.cuda.synchronize()
-
-
-def _feed(memory: VideoMemory, rgb: np.ndarray, first: int, last: int, device: str) -> float:
+def feed(memory: VideoMemory, rgb: np.ndarray, first: int, last: int, device: str) -> float:
+    """Add the frames `first` to `last` - 1; return the seconds it took."""
     synchronize(device)
     start = time.perf_counter()
     for index in range(first, last):
@@ -143,7 +125,7 @@ def _feed(memory: VideoMemory, rgb: np.ndarray, first: int, last: int, device: s
     return time.perf_counter() - start
 
 
-def _answer(memory: VideoMemory, device: str) -> tuple[float, float]:
+def answer(memory: VideoMemory, device: str) -> tuple[float, float]:
     """Return the seconds to the first token and the tokens a second after it."""
     synchronize(device)
     start = time.perf_counter()
@@ -154,9 +136,9 @@ def _answer(memory: VideoMemory, device: str) -> tuple[float, float]:
         times.append(time.perf_counter())
         return False
 
-    answer = memory.ask(QUESTION, cancel=never)
-    if answer.tokens != ANSWER_TOKENS:
-        raise RuntimeError(f'the answer has {answer.tokens} tokens: {answer.message}')
+    given = memory.ask(QUESTION, cancel=never)
+    if given.tokens != ANSWER_TOKENS:
+        raise RuntimeError(f'the answer has {given.tokens} tokens: {given.message}')
     # The memory looks for a cancellation before the question and before every token.
     ends = times[2:]
     return ends[0] - start, (len(ends) - 1) / (ends[-1] - ends[0])
@@ -182,42 +164,19 @@ def _split(
 ) -> FrameRow:
     """Time the parts of a frame over many compressions, the total in a pass of its own."""
     frames = 2 * FRAMES_MEASURED
-    total_ms = _feed(memory, rgb, seen, seen + frames, setup.device) / frames * 1e3
-    spent = {'rotation': 0.0, 'moving': 0.0}
-    choosing = 0.0
-    with _stopwatch(spent, 'rotation', attention, 'rotate', setup.device), \
-            _stopwatch(spent, 'rotation', positions.Rotation, 'cos_sin', setup.device), \
-            _stopwatch(spent, 'moving', construction.Construction, 'drop', setup.device):
+    total_ms = feed(memory, rgb, seen, seen + frames, setup.device) / frames * 1e3
+    spent, receipts_s = {'rotation': 0.0}, 0.0
+    with stopwatch(spent, 'rotation', attention, 'rotate', setup.device), \
+            stopwatch(spent, 'rotation', positions.Rotation, 'cos_sin', setup.device), \
+            compression_watch(spent, setup.device):
         for index in range(seen + frames, seen + 2 * frames):
-            choosing += memory.add_frame(rgb, stamp=float(index)).compression_s
+            receipts_s += memory.add_frame(rgb, stamp=float(index)).compression_s
     rotation_ms = spent['rotation'] / frames * 1e3
-    compression_ms = (choosing + spent['moving']) / frames * 1e3
+    compression_ms = (receipts_s + spent['compression']) / frames * 1e3
     return FrameRow(
         setup.config, setup.memory_tokens, round(vision_ms, 3),
         round(total_ms - rotation_ms - compression_ms, 3), round(rotation_ms, 3),
         round(compression_ms, 4), round(total_ms + vision_ms, 3))
-
-
-@contextmanager
-def _stopwatch(
-    spent: dict[str, float], name: str, owner: Any, function: str, device: str,
-) -> Iterator[None]:
-    """Add the time of every call of `owner.function` to `spent[name]`."""
-    original: Callable[..., Any] = getattr(owner, function)
-
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        synchronize(device)
-        start = time.perf_counter()
-        result = original(*args, **kwargs)
-        synchronize(device)
-        spent[name] += time.perf_counter() - start
-        return result
-
-    setattr(owner, function, timed)
-    try:
-        yield
-    finally:
-        setattr(owner, function, original)
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:

@@ -5,39 +5,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-import multiprocessing
+from collections.abc import Sequence
 from pathlib import Path
 import time
-from typing import TypeVar
 
 from infinipot_ros.bench.csv_files import write_about, write_rows
+from infinipot_ros.bench.decoding import decoding_text, measure_decoding
+from infinipot_ros.bench.in_process import in_process
 from infinipot_ros.bench.random_models import CONFIGURATIONS
 from infinipot_ros.bench.speed import (
-    decoding_rate,
     FrameRow,
     length_table,
     measure_memory,
     parse_lengths,
     Setup,
 )
-from infinipot_ros.bench.speed_stock import generate_rate, measure_stock
+from infinipot_ros.bench.speed_stock import measure_stock
 from infinipot_ros.bench.tables import plain_table
-import torch
-
-Result = TypeVar('Result')
-
-
-@dataclass(frozen=True)
-class DecodingRow:
-    """Tokens a second after so many tokens, ours and `generate()` with a DynamicCache."""
-
-    config: str
-    context_tokens: int
-    ours_per_s: float
-    generate_per_s: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,9 +45,7 @@ def run(options: argparse.Namespace, command: Sequence[str]) -> int:
                   options.device, options.dtype, options.policy)
     rows, split = in_process(options.threads, measure_memory, setup)
     rows += in_process(options.threads, measure_stock, setup)
-    read, ours = in_process(options.threads, decoding_rate, setup)
-    generate = in_process(options.threads, generate_rate, setup, read)
-    decoding = DecodingRow(setup.config, read, round(ours, 2), round(generate, 2))
+    decoding = in_process(options.threads, measure_decoding, setup)
     print(plain_table(*length_table(rows)) + '\n\n' + split_text(split) + '\n'
           + decoding_text(decoding))
     folder = options.out / 'speed' / options.config
@@ -82,18 +64,3 @@ def split_text(row: FrameRow) -> str:
     return (f'a frame of a full memory takes {row.total_ms:.2f} ms: vision {row.vision_ms:.2f}, '
             f'layers {row.layers_ms:.2f}, rotation {row.rotation_ms:.2f}, '
             f'compression {row.compression_ms:.3f} ({row.compression_share:.2%})')
-
-
-def decoding_text(row: DecodingRow) -> str:
-    """Say how fast answers come, beside `generate()`."""
-    return (f'decoding after {row.context_tokens} tokens: {row.ours_per_s:.1f} tokens a second, '
-            f'generate() with a DynamicCache {row.generate_per_s:.1f} '
-            f'({row.ours_per_s / row.generate_per_s:.2f} of it)')
-
-
-def in_process(threads: int, work: Callable[..., Result], *arguments: object) -> Result:
-    """Run work in a fresh process, so that its memory is its own."""
-    context = multiprocessing.get_context('spawn')
-    with ProcessPoolExecutor(1, mp_context=context, initializer=torch.set_num_threads,
-                             initargs=(threads,)) as pool:
-        return pool.submit(work, *arguments).result()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from infinipot_ros.bench.peak import PeakMemory
 from infinipot_ros.bench.random_models import memory_model, stock_model
@@ -14,8 +15,8 @@ from infinipot_ros.bench.speed import (
     LengthRow,
     QUESTION,
     Setup,
-    synchronize,
 )
+from infinipot_ros.bench.stopwatch import synchronize
 import torch
 from torch import Tensor
 
@@ -23,11 +24,11 @@ from torch import Tensor
 class Stock:
     """A stock model with a `DynamicCache`, driven as the memory is: frames, then a question."""
 
-    def __init__(self, setup: Setup) -> None:
-        """Load the model as it comes, with its own attention."""
+    def __init__(self, setup: Setup, model: Any, tokenizer: Any) -> None:
+        """Take a model as it comes, with its own attention."""
         import transformers
         self.device = setup.device
-        self.model, tokenizer = stock_model(setup.config, setup.device, setup.torch_dtype)
+        self.model = model
         wrapped = memory_model(self.model, tokenizer, setup.config)
         rows, columns = wrapped.grid(wrapped.default_frame_size_px)
         self.frame_tokens = rows * columns
@@ -119,7 +120,7 @@ def measure_stock(setup: Setup) -> list[LengthRow]:
     It is filled with random keys and values; the last frames before each length are computed.
     """
     with torch.inference_mode():
-        stock = Stock(setup)
+        stock = Stock(setup, *stock_model(setup.config, setup.device, setup.torch_dtype))
         peak = PeakMemory(setup.device)
         per_token = (2 * stock.shape.layers * stock.shape.kv_heads * stock.shape.head_dim
                      * stock.shape.dtype.itemsize)
@@ -136,11 +137,3 @@ def measure_stock(setup: Setup) -> list[LengthRow]:
                 round(spent / FRAMES_MEASURED * 1e3, 3), round(first_token_s * 1e3, 3),
                 round(rate, 2)))
     return rows
-
-
-def generate_rate(setup: Setup, tokens: int) -> float:
-    """Return the best of three rates of `generate()` at a length: tokens a second."""
-    with torch.inference_mode():
-        stock = Stock(setup)
-        stock.generate(tokens)
-        return max(stock.generate(tokens) for _ in range(3))

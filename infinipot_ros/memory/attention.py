@@ -38,20 +38,23 @@ class Piece:
         """Tokens in this piece."""
         return self.stop - self.start if self.rows is None else self.rows[0].shape[1]
 
-    def _pick(self, tensor: Tensor, layer: int) -> Tensor:
+    def _part(self, tensor: Tensor, layer: int) -> Tensor:
         if self.rows is None:
             return tensor[:, self.start:self.stop]
+        return self._pick(tensor, self.rows[layer])
+
+    def _pick(self, tensor: Tensor, rows: Tensor) -> Tensor:
         heads, size, width = tensor.shape
-        places = flat_rows(self.rows[layer], self.start, size).flatten()
+        places = flat_rows(rows, self.start, size).flatten()
         return tensor.view(-1, width).index_select(0, places).view(heads, -1, width)
 
     def keys(self, layer: int) -> Tensor:
         """Return the un-rotated keys [H, n, D] of one layer."""
-        return self._pick(self.cache.keys[layer], layer)
+        return self._part(self.cache.keys[layer], layer)
 
     def values(self, layer: int) -> Tensor:
         """Return the values [H, n, D] of one layer."""
-        return self._pick(self.cache.values[layer], layer)
+        return self._part(self.cache.values[layer], layer)
 
 
 @dataclass(frozen=True)

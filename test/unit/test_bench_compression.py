@@ -7,7 +7,6 @@ from dataclasses import replace
 from infinipot_ros.bench.compression import (
     all_pairs_tar,
     Cost,
-    main,
     measure,
     passed,
     peak_extra_bytes,
@@ -17,6 +16,7 @@ from infinipot_ros.bench.compression import (
     survivors,
     whole_frames,
 )
+from infinipot_ros.cli import main
 from infinipot_ros.memory.policies import tar_scores
 import pytest
 import torch
@@ -84,8 +84,11 @@ def test_a_missed_target_is_said_and_fails():
     assert passed([Cost('ours', 1.0, 20), Cost('all pairs', 1.0, 100)])
 
 
-def test_the_command_prints_a_table(capsys):
-    main(['--layers', '1', '--repeats', '1'])
+def test_the_command_prints_a_table(capsys, tmp_path):
+    main(['bench', 'compression', '--layers', '1', '--repeats', '1', '--shares', '--out',
+          str(tmp_path)])
     printed = capsys.readouterr().out
+    assert [path.name for path in sorted((tmp_path / 'compression').iterdir())] == [
+        'about.json', 'compression.csv']
     assert '31 -> 23 frames = 6076 -> 4508 tokens, r = 4' in printed
     assert 'peak extra MiB' in printed and 'kept by both ways: ' in printed

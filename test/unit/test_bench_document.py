@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page is made of what is in the files, and of nothing else."""
 
+from infinipot_ros.bench.compression import Cost
 from infinipot_ros.bench.csv_files import write_about, write_rows
+from infinipot_ros.bench.decoding import DecodingRow
 from infinipot_ros.bench.document import make_document
 from infinipot_ros.bench.document_retention import win_table
 from infinipot_ros.bench.grading import PairRow
 from infinipot_ros.bench.retention import AnswerRow, MemoryRow, StreamResult
 from infinipot_ros.bench.retention_report import make_report, write_report
+from infinipot_ros.bench.share import ShareRow
 from infinipot_ros.bench.soak import SoakRow
 from infinipot_ros.bench.speed import FrameRow, LengthRow
-from infinipot_ros.bench.speed_command import DecodingRow
 from infinipot_ros.cli import main
 
 
@@ -64,13 +66,25 @@ def test_speed_is_shown_for_every_configuration(tmp_path):
         folder = tmp_path / 'speed' / name
         write_rows(folder / 'lengths.csv', [LengthRow('memory', 5000, 2**20, 2**21, 5.5, 20, 99)])
         write_rows(folder / 'frame.csv', [FrameRow(name, 512, 3.0, 4.0, 0.5, 0.5, 8.0)])
-        write_rows(folder / 'decoding.csv', [DecodingRow(name, 520, 120.0, 100.0)])
+        write_rows(folder / 'decoding.csv', [
+            DecodingRow(name, 520, 15, 120.0, 100.0, 1.2, 1.1, 1.3)])
         write_about(folder / 'about.json', ['x'], 1.0, setup={
             'memory_tokens': 512, 'dtype': 'float32', 'threads': 1})
     page = make_document(tmp_path)
     assert '### `demo`, a memory of 512 tokens' in page
     assert 'compression 0.500 (6.25%)' in page
-    assert 'generate() with a DynamicCache 100.0 (1.20 of it).' in page
+    assert 'generate() with a DynamicCache 100.0; neighbouring turns 1.20 of it [1.10' in page
+
+
+def test_the_share_of_compression_is_shown_where_it_was_measured(tmp_path):
+    folder = tmp_path / 'compression'
+    write_rows(folder / 'compression.csv', [Cost('ours', 0.5, 2**20)])
+    write_about(folder / 'about.json', ['x'], 1.0, layers=28, tokens=6076, budget=4508,
+                shared_tokens=1.0)
+    assert 'share' not in make_document(tmp_path).split('## One compression')[1]
+    write_rows(folder / 'shares.csv', [
+        ShareRow('demo', 'tar', 'float32', 344, 16, 60, 5.0, 10.0, 4.0, 1.0)])
+    assert '| 5.0 | 10.00 | 4.00 | 1.000 | 2.00% | 3.33% |' in make_document(tmp_path)
 
 
 def test_the_command_writes_the_page_and_refuses_a_missing_folder(tmp_path, capsys):

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the speed benchmark measures is what it says: lengths, bytes, parts that add up."""
 
+from infinipot_ros.bench.decoding import decoding_text, measure_decoding, summary
 from infinipot_ros.bench.peak import PeakMemory
+from infinipot_ros.bench.random_models import stock_model
 from infinipot_ros.bench.speed import measure_memory, parse_lengths, Setup
 from infinipot_ros.bench.speed_stock import measure_stock, Stock
 from infinipot_ros.errors import ConfigError
@@ -37,15 +39,31 @@ def test_a_memory_stays_as_large_as_it_is_and_a_growing_cache_grows():
 
 
 def test_the_stock_model_reads_what_is_in_its_cache():
+    def stock_of_its_own():
+        return Stock(SETUP, *stock_model(SETUP.config, 'cpu', torch.float32))
+
     with torch.inference_mode():
-        stock = Stock(SETUP)
+        stock = stock_of_its_own()
         stock.fill(100)
         assert stock.cache.get_seq_length() == 100
         frame = torch.zeros(1, stock.frame_tokens, stock.shape.hidden)
         filled = stock._forward(frame)
-        empty = Stock(SETUP)
+        empty = stock_of_its_own()
         assert not torch.allclose(filled, empty._forward(frame))
         assert stock.generate(64) > 0
+
+
+def test_decoding_takes_turns_on_one_model_and_tells_the_spread():
+    row = measure_decoding(SETUP, turns=2)
+    assert (row.config, row.turns) == (SETUP.config, 2)
+    # What the memory holds and the prompt before it.
+    assert 160 <= row.context_tokens <= 160 + 32
+    assert row.ours_per_s > 0 and row.generate_per_s > 0
+    # A machine that slows down between turns changes the rates, and not the ratio.
+    row = summary('demo', 500, [100.0, 50.0, 10.0], [80.0, 40.0, 8.0])
+    assert (row.ours_per_s, row.generate_per_s) == (50.0, 40.0)
+    assert row.ratio == row.ratio_low == row.ratio_high == 1.25
+    assert 'neighbouring turns 1.25 of it [1.25, 1.25]' in decoding_text(row)
 
 
 def test_the_peak_is_what_was_taken_in_between():

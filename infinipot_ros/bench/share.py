@@ -1,0 +1,157 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+What part of the time per frame goes into compression, over whole cycles of compressions.
+
+A cycle is the frames from behind one compression to behind the next; frames are noise, and pass
+the vision encoder. Compression is all that happens only because the memory was full: choosing,
+picking what is kept for the frame that is being read, moving it, and counting what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+import time
+
+from infinipot_ros.bench.random_models import memory_model, stock_model
+from infinipot_ros.bench.stopwatch import stopwatch, synchronize
+from infinipot_ros.bench.tables import plain_table
+from infinipot_ros.memory import attention, ingest, MemoryConfig, VideoMemory
+import numpy as np
+import torch
+
+TARGET = 0.005
+_AMPLE_MIB = 1_000_000.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and a memory of it, and how many cycles to measure."""
+
+    config: str
+    dtype: str
+    memory: MemoryConfig
+    cycles: int
+
+
+def _demo(**settings: float) -> MemoryConfig:
+    return MemoryConfig(
+        policy='tar', sample_fps=4.0, max_question_tokens=64, max_new_tokens=32, **settings)
+
+
+CASES = {
+    # As config/robots/cpu_demo.yaml has it.
+    'demo': Case('demo', 'float32', _demo(budget_mib=2.0), 60),
+    'demo_128': Case('demo', 'float32', _demo(budget_mib=_AMPLE_MIB, max_memory_tokens=128), 100),
+    # bfloat16 is the faster format on CPUs that multiply in it.
+    'qwen2_vl_0.5b': Case('qwen2_vl_0.5b', 'bfloat16', MemoryConfig(
+        budget_mib=_AMPLE_MIB, max_memory_tokens=4096), 3),
+}
+
+
+@dataclass(frozen=True)
+class ShareRow:
+    """The mean frame of whole cycles, its vision included, and the mean compression."""
+
+    case: str
+    policy: str
+    dtype: str
+    memory_tokens: int
+    tokens_per_frame: int
+    compressions: int
+    frames_between: float
+    frame_ms: float
+    vision_ms: float
+    compression_ms: float
+
+    @property
+    def share(self) -> float:
+        """Return compression's part of the time of all frames, vision included."""
+        return self.compression_ms / (self.frames_between * self.frame_ms)
+
+    @property
+    def share_without_vision(self) -> float:
+        """Return compression's part of the time behind the vision encoder."""
+        return self.compression_ms / (self.frames_between * (self.frame_ms - self.vision_ms))
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the target is reached."""
+        return self.share <= TARGET
+
+
+def measure_share(name: str, device: str = 'cpu') -> ShareRow:
+    """Fill a memory of a case, and measure its cycles."""
+    case = CASES[name]
+    stock, tokenizer = stock_model(case.config, device, getattr(torch, case.dtype))
+    model = memory_model(stock, tokenizer, case.config)
+    memory = VideoMemory(model, case.memory)
+    frames = _frames(memory, model.default_frame_size_px, device)
+    # The first cycle is another: it starts with whole frames.
+    _cycles(frames, 2)
+    spent = {'vision': 0.0}
+    with compression_watch(spent, device), stopwatch(spent, 'vision', model, 'encode', device):
+        count, total_s, receipts_s = _cycles(frames, case.cycles)
+    status = memory.status()
+    return ShareRow(
+        name, case.memory.policy, case.dtype, memory.plan.camera_tokens[0],
+        status.tokens_per_frame, case.cycles, round(count / case.cycles, 2),
+        round(total_s / count * 1e3, 4), round(spent['vision'] / count * 1e3, 4),
+        round((receipts_s + spent['compression']) / case.cycles * 1e3, 4))
+
+
+@contextmanager
+def compression_watch(spent: dict[str, float], device: str) -> Iterator[None]:
+    """Add to `spent['compression']` what a frame's receipt does not count as compression."""
+    spent['compression'] = 0.0
+    with stopwatch(spent, 'compression', attention.Piece, '_pick', device), \
+            stopwatch(spent, 'compression', ingest, 'retain_rows', device):
+        yield
+
+
+def _frames(
+    memory: VideoMemory, size_px: tuple[int, int], device: str,
+) -> Iterator[tuple[float, float, bool]]:
+    """Feed noise for ever; yield a frame's seconds, those of its compression, whether it had."""
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 256, (*size_px, 3)).astype(np.uint8) for _ in range(8)]
+    index = 0
+    while True:
+        synchronize(device)
+        start = time.perf_counter()
+        receipt = memory.add_frame(pictures[index % len(pictures)], stamp=float(index))
+        synchronize(device)
+        yield time.perf_counter() - start, receipt.compression_s, receipt.compressed
+        index += 1
+
+
+def _cycles(
+    frames: Iterator[tuple[float, float, bool]], cycles: int,
+) -> tuple[int, float, float]:
+    """Take frames up to and with so many compressions: their number and sums of seconds."""
+    count, total_s, compression_s = 0, 0.0, 0.0
+    for frame_s, spent_s, compressed in frames:
+        count, total_s, compression_s = count + 1, total_s + frame_s, compression_s + spent_s
+        cycles -= compressed
+        if not cycles:
+            break
+    return count, total_s, compression_s
+
+
+def share_table(rows: Sequence[ShareRow]) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows."""
+    header = ['case', 'policy', 'dtype', 'tokens', 'frames between', 'ms a frame', 'of it vision',
+              'ms a compression', 'share', 'without vision']
+    return header, [
+        [row.case, row.policy, row.dtype, str(row.memory_tokens), f'{row.frames_between:.1f}',
+         f'{row.frame_ms:.2f}', f'{row.vision_ms:.2f}', f'{row.compression_ms:.3f}',
+         f'{row.share:.2%}', f'{row.share_without_vision:.2%}'] for row in rows]
+
+
+def share_report(rows: Sequence[ShareRow]) -> str:
+    """Return the table, and for every case whether it reaches the target."""
+    said = [f'share of compression, {row.case}: {row.share:.2%} (target: at most {TARGET:.1%}) '
+            f'{"reached" if row.passed else "MISSED"}' for row in rows]
+    return '\n'.join([plain_table(*share_table(rows)), '', *said])

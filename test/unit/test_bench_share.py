@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""The share of compression is of whole cycles, and counts all that compression costs."""
+
+from dataclasses import replace
+from pathlib import Path
+import time
+
+from infinipot_ros.bench import share
+from infinipot_ros.bench.share import Case, CASES, measure_share, share_report, ShareRow
+from infinipot_ros.memory import attention, ingest, MemoryConfig
+import pytest
+import yaml
+
+ROW = ShareRow('demo', 'tar', 'float32', 344, 16, 60, 5.0, 10.0, 4.0, 1.0)
+ROBOT = Path(__file__).parents[2] / 'config' / 'robots' / 'cpu_demo.yaml'
+
+
+def test_the_share_is_of_all_frames_between_two_compressions():
+    assert ROW.share == pytest.approx(1.0 / 50.0)
+    assert ROW.share_without_vision == pytest.approx(1.0 / 30.0)
+    assert not ROW.passed and replace(ROW, compression_ms=0.25).passed
+    assert 'demo: 2.00% (target: at most 0.5%) MISSED' in share_report([ROW])
+
+
+def test_the_demo_is_measured_as_its_robot_has_it():
+    parameters = yaml.safe_load(ROBOT.read_text(encoding='utf-8'))['/**']['ros__parameters']
+    case = CASES['demo']
+    assert (case.config, case.dtype) == (parameters['model'], parameters['dtype'])
+    assert case.memory == MemoryConfig(
+        budget_mib=parameters['budget_mib'], policy=parameters['policy'],
+        sample_fps=parameters['sample_fps'],
+        max_question_tokens=parameters['qa.max_question_tokens'],
+        max_new_tokens=parameters['qa.max_new_tokens'])
+
+
+def test_cycles_end_with_a_compression():
+    frames = iter([(1.0, 0.0, False), (2.0, 0.5, True), (1.0, 0.0, False), (3.0, 0.5, True)])
+    assert share._cycles(frames, 2) == (4, 7.0, 1.0)
+
+
+def test_picking_and_counting_what_is_left_are_compression_too(monkeypatch):
+    memory = MemoryConfig(budget_mib=1e6, max_memory_tokens=160)
+    monkeypatch.setitem(CASES, 'micro', Case('qwen2_vl_micro', 'float32', memory, 2))
+    plain = measure_share('micro')
+    assert (plain.compressions, plain.tokens_per_frame) == (2, 16)
+    # 160 tokens, of which a quarter goes at a time.
+    assert plain.frames_between == pytest.approx(2.5, abs=0.5)
+    assert 0 < plain.vision_ms < plain.frame_ms
+
+    def slowly(function):
+        def slow(*arguments):
+            time.sleep(0.05)
+            return function(*arguments)
+        return slow
+
+    for owner, name in ((attention.Piece, '_pick'), (ingest, 'retain_rows')):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, slowly(getattr(owner, name)))
+            assert measure_share('micro').compression_ms > plain.compression_ms + 40
