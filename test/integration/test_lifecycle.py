@@ -26,6 +26,8 @@ from dds_world import (  # noqa: E402, I100
     World,
 )
 from infinipot_ros.errors import CheckpointError  # noqa: E402
+from infinipot_ros.models import load_model  # noqa: E402
+from infinipot_ros.models.calibration import Calibration, FILE_NAME  # noqa: E402
 from infinipot_ros.models.loading import demo_folder  # noqa: E402
 from infinipot_ros.node import surroundings, video_memory_node  # noqa: E402
 from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
@@ -160,6 +162,20 @@ def test_a_missing_model_folder_is_named_and_the_second_try_succeeds(
     assert client.ask('what do you see now ?').status == R.EMPTY_MEMORY
     assert client.node.count_publishers('infinipot/memory_status') == 1
     assert client.node.count_publishers('/diagnostics') == 1
+
+
+def test_a_calibration_in_the_models_folder_is_used_and_a_broken_one_named(
+        world: World, tmp_path: Path) -> None:
+    folder = shutil.copytree(demo_folder(), tmp_path / 'my_model')
+    (folder / FILE_NAME).write_text('torn')
+    node, client = robot(world, 'unconfigured', model=str(folder))
+    assert FILE_NAME in node.reason and 'infinipot calibrate' in node.reason
+    weights = load_model(folder, calibration='none').weights_sample
+    Calibration('mine', 4, weights, 'a drive', (0.1, 0.2, 0.3)).write(folder / FILE_NAME)
+    assert client.change('configure')
+    until(lambda: (t := client.task(': memory')) and any(
+        value.key == 'VaN pooling' and value.value == 'kernel by thresholds 0.1, 0.2, 0.3 of the '
+        'model' for value in t.values), 'diagnostics')
 
 
 @pytest.mark.parametrize(('parameters', 'words'), [
