@@ -26,7 +26,7 @@ class Sizes:
     `suffix_tokens` is what a model's template puts around an empty question; `picture_px` the
     (height, width) at which frames are encoded; `window_queries` the tokens whose queries a policy
     wants kept; `has_filter` whether it compares a frame's embeddings with an
-    earlier frame's, which is held for that.
+    earlier frame's, which is held for that; `state_bytes` what it remembers for each head.
     """
 
     shape: ModelShape
@@ -40,6 +40,7 @@ class Sizes:
     newest_picture_px: tuple[int, int]
     window_queries: int = 0
     has_filter: bool = False
+    state_bytes: int = 0
 
     @property
     def tokens_per_frame(self) -> int:
@@ -150,6 +151,7 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
         'rotation': positions * head_row,
         'window': cameras * sizes.window_queries * shape.layers * shape.query_heads * head_row,
         'filter': cameras * sizes.filter_bytes,
+        'policy_state': cameras * shape.layers * shape.kv_heads * sizes.state_bytes,
         'frame_table': table_rows * ROW.itemsize,
         'thumbnails': thumbnails * height * width * 3,
     }

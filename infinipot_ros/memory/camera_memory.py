@@ -162,6 +162,11 @@ class CameraMemory:
         held = {} if self.token_filter is None else self.token_filter.state()
         return sum(tensor.untyped_storage().nbytes() for tensor in held.values())
 
+    @property
+    def state_nbytes(self) -> int:
+        """Bytes of what a policy remembers; layers may share a storage and count their part."""
+        return sum(tensor.nbytes for state in self.policy_state for tensor in state.values())
+
     def whole_frames(self) -> list[int]:
         """Return the frames that are held outside the cumulative cache, oldest first."""
         return self.buffer.frame_ids + ([] if self.pending is None else [self.pending])

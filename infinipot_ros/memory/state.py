@@ -108,6 +108,7 @@ class MemoryState:
             newest_picture_px=model.picture_size_px(sharp),
             window_queries=self.compression.policy.observe_tokens,
             has_filter=self.compression.policy.token_filter is not None,
+            state_bytes=self.compression.policy.state_bytes,
         )
 
     def _plan(self, sizes: Sizes) -> BudgetPlan:
@@ -163,6 +164,7 @@ class MemoryState:
             'rotation': build.rotation.nbytes,
             'window': sum(camera.window_nbytes for camera in cameras),
             'filter': sum(camera.filter_nbytes for camera in cameras),
+            'policy_state': sum(camera.state_nbytes for camera in cameras),
             'frame_table': self.table.nbytes,
             'thumbnails': self.table.thumbnail_nbytes,
         }

@@ -39,7 +39,8 @@ def test_pictures_of_a_pair_are_paid_for():
 
 
 @pytest.mark.parametrize('policy', ['infinipot_v', 'tar', 'sliding_window', 'uniform_frames',
-                                    'recent_frames', 'snapkv', 'infinipot', 'stc', 'ttm'])
+                                    'recent_frames', 'snapkv', 'infinipot', 'stc', 'ttm',
+                                    'infinipot_v_gated'])
 def test_held_bytes_stay_within_the_budget(policy):
     memory = filled(tiny(), 0, policy=policy, max_memory_tokens=12 * 9, instant_frames=1)
     budget, frame = memory.status().budget_bytes, memory.status().tokens_per_frame
@@ -57,6 +58,9 @@ def test_held_bytes_stay_within_the_budget(policy):
     # One frame's embeddings, float32 of 48 channels, and the frame's number.
     held = 12 * 48 * 4 + 8 if policy in ('stc', 'ttm') else 0
     assert status.bytes_by_part['filter'] == held
+    # Three layers of two heads: six moments and a correlation each, in double precision.
+    state = 3 * 2 * 7 * 8 if policy == 'infinipot_v_gated' else 0
+    assert status.bytes_by_part['policy_state'] == state
 
 
 def test_the_error_names_the_least_budget_that_works():

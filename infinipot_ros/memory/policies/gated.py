@@ -29,6 +29,7 @@ _LEAST_NORM = 1e-12
     'infinipot_v, but VaN only in heads where it agrees with TaR',
     optional=('fresh',),
     many_layers=True,
+    state_bytes=7 * 8,
 )
 def select_gated(view: LayerView, budget: int) -> Tensor:
     """

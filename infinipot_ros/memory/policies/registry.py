@@ -69,6 +69,8 @@ class Policy:
     #: Whose attention `LayerView.attention` has to hold: the newest tokens', or this prompt's.
     observe_tokens: int = 0
     observe_prompt: str = ''
+    #: Bytes of `LayerView.state` that it keeps for each head of a layer; the budget pays for them.
+    state_bytes: int = 0
     #: Makes what thins out a frame's embeddings before the language model, one for each camera.
     token_filter: Callable[..., TokenFilter] | None = None
 
