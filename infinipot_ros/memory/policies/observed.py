@@ -74,8 +74,3 @@ def select_fastv(view: LayerView, budget: int) -> Tensor:
     """
     shared = _attention(view).mean(0, keepdim=True)
     return keep_top(shared, budget).repeat(view.num_heads, 1)
-
-
-def fastv_budget(tokens: int, kept_percent: float) -> int:
-    """Return the tokens that FastV leaves of `tokens` (R = 2.8 or 5.8 % in Table A5)."""
-    return max(1, round(tokens * kept_percent / 100))
