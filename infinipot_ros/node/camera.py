@@ -30,6 +30,7 @@ from infinipot_ros.node.images import (
     Rgb,
     SUPPORTED_ENCODINGS,
 )
+from infinipot_ros.node.publishers import Publishers
 from infinipot_ros.node.sampling import Sampler, SECOND_NS, usable_stamp, Verdict
 from infinipot_ros.node.work import Frame
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from infinipot_ros.memory import Pose
 
 SILENT_AFTER_S = STUCK_AFTER_S = 5.0
-# a publisher that was killed is still announced for some 20 s
-SEVERAL_AFTER_S = 30.0
 # frames wait in a queue: larger ones than a model looks at only fill the RAM
 LONGEST_SIDE_PX = 1280
 MOST_NOTES = 32
@@ -120,15 +119,20 @@ class Camera:
         self._sampler = Sampler()
         self._lock = threading.Lock()
         self._newest: tuple[int, bytes] | None = None
-        self._several_since: float | None = None
         self._type = CompressedImage if setup.compressed else Image
         topic = f'{setup.topic}/compressed' if setup.compressed else setup.topic
         self._subscription = self._subscribe(topic)
+        self.publishers = Publishers(node, self.topic)
 
     @property
     def topic(self) -> str:
         """Return the topic with namespace and remaps."""
         return str(self._subscription.topic_name)
+
+    @property
+    def kind(self) -> str:
+        """Return the type of message that is read."""
+        return f'sensor_msgs/msg/{self._type.__name__}'
 
     def close(self) -> None:
         """Unsubscribe."""
@@ -141,20 +145,6 @@ class Camera:
             if newest is None or not self._sampler.wants_newest(newest[0], self.setup.fps()):
                 return None
         return self._frame(*newest)
-
-    def publishers(self) -> list[str]:
-        """Return the nodes that publish on the topic, one that does so twice twice."""
-        found = self._node.get_publishers_info_by_topic(self.topic)
-        return sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in found)
-
-    def rivals(self) -> list[str]:
-        """Return `publishers` if they have been several for a while; to be asked now and then."""
-        publishers, now = self.publishers(), time.monotonic()
-        if len(publishers) < 2:
-            self._several_since = None
-            return []
-        self._several_since = now if self._several_since is None else self._several_since
-        return publishers if now - self._several_since >= SEVERAL_AFTER_S else []
 
     def simulated(self) -> bool:
         """Say whether the time is that of a simulator or a bag."""

@@ -13,6 +13,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from infinipot_ros.node.camera import Camera, SILENT_AFTER_S, STUCK_AFTER_S
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.messages import to_time
+from infinipot_ros.node.publishers import COMPRESSED
 
 if TYPE_CHECKING:
     from infinipot_ros.memory import MemoryStatus
@@ -21,6 +22,7 @@ OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, Diagnostic
                           DiagnosticStatus.STALE)
 HUNG_AFTER_S = 60.0
 RECENT_S = 10.0
+TOPICS_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,10 @@ def _questions(engine: EngineThread) -> _Entry:
 
 def _camera(camera: Camera) -> _Entry:
     health, name = camera.health, f'camera {camera.setup.name}'
-    silent_s, publishers = health.silent_s(), camera.publishers()
-    values = {'topic': camera.topic, 'publishers': ', '.join(publishers), 'images': health.kind,
-              'received': health.received, 'taken': health.taken, 'fps in': health.fps,
+    silent_s = health.silent_s()
+    values = {'topic': camera.topic, 'publishers': ', '.join(camera.publishers.names()),
+              'images': health.kind, 'received': health.received, 'taken': health.taken,
+              'fps in': health.fps,
               'fps wanted': camera.setup.fps(), 'age s': silent_s,
               'same picture for s': health.stuck_s(),
               'last error': health.last_error,
@@ -144,7 +147,7 @@ def trouble(camera: Camera) -> str:
     """Say what is wrong with the stream of a camera, '' if nothing is."""
     if camera.health.silent_s() > SILENT_AFTER_S:
         return silence(camera)
-    rivals = camera.rivals()
+    rivals = camera.publishers.rivals()
     if rivals:
         return (f'{camera.topic} has {len(rivals)} publishers, {" and ".join(rivals)}, whose '
                 'pictures come mixed; end all but one, or give each its own topic and its own '
@@ -155,12 +158,27 @@ def trouble(camera: Camera) -> str:
 
 def silence(camera: Camera) -> str:
     """Say that nothing comes from a camera, and what may be the reason."""
-    silent_s, publishers = camera.health.silent_s(), camera.publishers()
-    if not publishers:
-        return (f'no image for {silent_s:.0f} s: no one publishes on {camera.topic}; set '
-                f'{camera.setup.name}.topic, or start the camera')
-    return (f'no image for {silent_s:.0f} s, though {camera.topic} is published by '
-            f'{", ".join(publishers)}: is the camera stopped, or its QoS or message type another?')
+    text = f'no image for {camera.health.silent_s():.0f} s'
+    names, kinds = camera.publishers.names(), camera.publishers.kinds()
+    if not names:
+        found = camera.publishers.elsewhere()
+        more = f' (and {len(found) - TOPICS_NAMED} more)' if len(found) > TOPICS_NAMED else ''
+        others = f'; pictures are on {", ".join(found[:TOPICS_NAMED])}{more}' if found else ''
+        return (f'{text}: no one publishes on {camera.topic}; set {camera.setup.name}.topic, or '
+                f'start the camera{others}')
+    if camera.kind not in kinds:
+        return (f'{text}: {", ".join(kinds)} is published on {camera.topic}, and {camera.kind} is '
+                f'read; {_mend_type(camera, kinds)}')
+    return (f'{text}, though {camera.topic} is published by {", ".join(names)}: is the camera '
+            'stopped, or its QoS another?')
+
+
+def _mend_type(camera: Camera, kinds: Sequence[str]) -> str:
+    topic = f'{camera.setup.name}.topic'
+    base = camera.topic.removesuffix('/compressed')
+    if COMPRESSED in kinds and base != camera.topic:
+        return f"set {topic} to '{base}' and {camera.setup.name}.transport to 'compressed'"
+    return f"set {topic} to a camera's"
 
 
 def overrun(engine: EngineThread) -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 import io
 import threading
 import time
@@ -25,7 +26,7 @@ from dds_world import (  # noqa: E402, I100
     World,
 )
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped  # noqa: E402
-from infinipot_ros.node import camera as camera_module  # noqa: E402
+from infinipot_ros.node import publishers  # noqa: E402
 from infinipot_ros.node.compressed_images import compressed_to_rgb, rgb_to_jpeg  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
@@ -199,6 +200,52 @@ def test_a_camera_that_is_silent_is_named_and_the_other_one_goes_on(world: World
     assert rear.status == VideoQA.Response.EMPTY_MEMORY and 'rear' in rear.message
 
 
+@pytest.fixture
+def others() -> Iterator[Callable[[Any, str], None]]:
+    """Publish from another process's place: one has one type of message on a topic."""
+    made: list[tuple[Any, Any]] = []
+
+    def leave() -> None:
+        while made:
+            context, node = made.pop()
+            node.destroy_node()
+            context.shutdown()
+
+    def publish(kind: Any, topic: str) -> None:
+        leave()
+        context = rclpy.Context()
+        context.init()
+        made.append((context, rclpy.create_node('other', context=context,
+                                                use_global_arguments=False)))
+        made[0][1].create_publisher(kind, topic, 1)
+    yield publish
+    leave()
+
+
+def test_a_camera_on_the_wrong_topic_is_told_where_pictures_are(
+        world: World, others: Callable[[Any, str], None]) -> None:
+    node, client = robot(world, **{'camera.topic': '/front/compressed'})
+    client.node.create_publisher(Image, '/rear', 1)
+    client.node.create_publisher(Odometry, '/odom', 1)
+    node.inputs.cameras[0].health.started -= 6.0
+
+    def told(words: str) -> Any:
+        return until(lambda: (t := client.task('camera camera')) and words in t.message and t,
+                     words).message
+    assert told('pictures are on').endswith(
+        'no one publishes on /front/compressed; set camera.topic, or start the camera; pictures '
+        'are on /rear')
+    for kind, words in (
+            (Odometry, "nav_msgs/msg/Odometry is published on /front/compressed, and sensor_msgs/"
+             "msg/Image is read; set camera.topic to a camera's"),
+            (CompressedImage, "sensor_msgs/msg/Image is read; set camera.topic to '/front' and "
+             "camera.transport to 'compressed'"),
+            (Image, '/front/compressed is published by /other: is the camera stopped, or its QoS '
+             'another?')):
+        others(kind, '/front/compressed')
+        told(words)
+
+
 def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(world: World) -> None:
     node, client = robot(world)
     camera = client.camera()
@@ -239,7 +286,7 @@ def test_a_picture_that_does_not_change_in_a_simulator_is_no_warning(world: Worl
 
 def test_two_publishers_on_one_topic_are_named(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(camera_module, 'SEVERAL_AFTER_S', 0.5)
+    monkeypatch.setattr(publishers, 'SEVERAL_AFTER_S', 0.5)
     node, client = robot(world)
     driver = client.camera()
     other = rclpy.create_node('second_driver', namespace='left', context=world.context,

@@ -1,0 +1,49 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who publishes on the topic of a camera, and where else there are pictures."""
+
+from __future__ import annotations
+
+import time
+
+from rclpy.node import Node
+
+# one that was killed is still announced for some 20 s
+SEVERAL_AFTER_S = 30.0
+RAW, COMPRESSED = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
+
+
+class Publishers:
+    """Look at the ROS graph around one topic; to be asked about once a second."""
+
+    def __init__(self, node: Node, topic: str) -> None:
+        """Look at nothing yet; `topic` is the full name."""
+        self._node = node
+        self._topic = topic
+        self._several_since: float | None = None
+
+    def names(self) -> list[str]:
+        """Return the nodes that publish on the topic, one that does so twice twice."""
+        found = self._node.get_publishers_info_by_topic(self._topic)
+        return sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in found)
+
+    def rivals(self) -> list[str]:
+        """Return `names` if they have been several for a while."""
+        names, now = self.names(), time.monotonic()
+        if len(names) < 2:
+            self._several_since = None
+            return []
+        self._several_since = now if self._several_since is None else self._several_since
+        return names if now - self._several_since >= SEVERAL_AFTER_S else []
+
+    def kinds(self) -> list[str]:
+        """Return the types of message that are published on the topic."""
+        found = self._node.get_publishers_info_by_topic(self._topic)
+        return sorted({info.topic_type for info in found})
+
+    def elsewhere(self) -> list[str]:
+        """Return the other topics on which pictures are published, but for this node's own."""
+        own = f'{self._node.get_fully_qualified_name()}/'
+        return sorted(name for name, kinds in self._node.get_topic_names_and_types()
+                      if {RAW, COMPRESSED} & set(kinds) and not name.startswith(own)
+                      and name != self._topic and self._node.count_publishers(name))
