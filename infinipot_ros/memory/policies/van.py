@@ -78,29 +78,29 @@ def _pooled(
     starts = torch.ones_like(frame, dtype=torch.bool)
     torch.ne(frame[:, 1:], frame[:, :-1], out=starts[:, 1:])
     grid_of = starts.flatten().cumsum(0) - 1
-    place = grid_of * cells + patch.flatten()
-    flat = scores.flatten()
+    cell, flat = patch.flatten(), scores.flatten()
     pooled = torch.empty_like(flat)
     num_grids = int(grid_of[-1]) + 1
     grids_at_once = max(1, _BLOCK_CELLS // cells)
-    edges = torch.arange(0, num_grids + grids_at_once, grids_at_once, device=place.device)
+    edges = torch.arange(0, num_grids + grids_at_once, grids_at_once, device=cell.device)
     bounds = torch.searchsorted(grid_of, edges).tolist()
     for block, (begin, end) in enumerate(pairwise(bounds)):
         first = block * grids_at_once
         size = min(grids_at_once, num_grids - first)
-        at = place[begin:end] - first * cells
-        summed_and_counted = flat.new_zeros((2, size * cells))
-        summed_and_counted[0].scatter_(0, at, flat[begin:end])
-        summed_and_counted[1].scatter_(0, at, 1.0)
+        # Grids as channels, innermost: pooling is many times faster than with cells innermost.
+        summed = cell[begin:end] * (2 * size) + (grid_of[begin:end] - first)
+        counted = summed + size
+        grids = flat.new_zeros(cells * 2 * size)
+        grids.scatter_(0, summed, flat[begin:end]).scatter_(0, counted, 1.0)
         # divisor_override turns the mean into a sum, so padding and holes add nothing.
         sums = avg_pool2d(
-            summed_and_counted.view(2, size, rows, columns),
+            grids.view(1, rows, columns, 2 * size).permute(0, 3, 1, 2),
             kernel,
             stride=1,
             padding=kernel // 2,
             divisor_override=1,
-        ).view(2, -1).index_select(1, at)
-        pooled[begin:end] = sums[0] / sums[1]
+        ).permute(0, 2, 3, 1).flatten()
+        pooled[begin:end] = sums.index_select(0, summed) / sums.index_select(0, counted)
     return pooled.view_as(scores)
 
 
