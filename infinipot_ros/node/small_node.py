@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import signal
+import threading
 from typing import Any
 
 from infinipot_ros.errors import ConfigError, InfinipotError
@@ -13,9 +14,11 @@ from rcl_interfaces.msg import ParameterDescriptor
 import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 
 ROS_OWN_PARAMETERS = ('use_sim_time', 'qos_overrides.', 'start_type_description_service')
 _SIGNAL_NOTICED_WITHIN_S = 0.5
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def fixed_parameters(node: Node, specs: Sequence[Spec]) -> dict[str, Any]:
@@ -50,24 +53,24 @@ def run(make_node: Callable[[], Node], name: str, args: list[str] | None = None)
 
     :param make_node: its InfinipotError is logged, and the exit code is 1.
     """
-    # rclpy ends the spinning; a KeyboardInterrupt on top could come in the middle of the clean-up
-    signal.signal(signal.SIGINT, lambda number, frame: None)
-    rclpy.init(args=args)
+    told_to_stop = threading.Event()
+    for number in _STOP_SIGNALS:
+        signal.signal(number, lambda *unused: told_to_stop.set())
+    # our own handlers, because rclpy's take the context away from the callback at work
+    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     try:
         executor = SingleThreadedExecutor()
         executor.add_node(make_node())
-        # rclpy.spin() sometimes goes to sleep for ever just as a signal ends its context
-        while rclpy.ok():
+        while rclpy.ok() and not told_to_stop.is_set():
             executor.spin_once(timeout_sec=_SIGNAL_NOTICED_WITHIN_S)
     except ExternalShutdownException:
         pass
     except InfinipotError as error:
         rclpy.logging.get_logger(name).fatal(str(error))
         return 1
-    except Exception:
-        # a signal takes the context away from the callback that it interrupts
-        if rclpy.ok():
-            raise
     finally:
+        # Ctrl-C under ros2 launch sends a second one, which must not disturb the end
+        for number in _STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         rclpy.try_shutdown()
     return 0

@@ -197,12 +197,17 @@ def write_bag(folder: Path, topic: str, levels: list[int | None]) -> None:
             writer.write(connection, taken_ns, store.serialize_cdr(message, kind))
 
 
-@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_camera_in_order(listener: Listener, start: Any, how: int) -> None:
-    """Exit code 0 and no traceback, in the middle of a recording."""
+@pytest.mark.parametrize(('how', 'again_s'), [
+    (signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, (0.01, 0.05, 0.1))])
+def test_a_signal_ends_a_camera_in_order(
+        listener: Listener, start: Any, how: int, again_s: tuple[float, ...]) -> None:
+    """Exit code 0 and no traceback, in the middle of a recording; so do several, as of launch."""
     process = start('video_camera', video=str(CLIP), loop=True)
     listener.wait(lambda: bool(listener.heard['camera/image_raw']))
     process.send_signal(how)
+    for pause_s in again_s:
+        time.sleep(pause_s)
+        process.send_signal(how)
     output, _ = process.communicate(timeout=10)
     assert process.returncode == 0, output
     assert 'Traceback' not in output
