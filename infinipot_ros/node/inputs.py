@@ -77,6 +77,10 @@ class Inputs:
         frames = [camera.newest() for camera in self.cameras]
         return [frame for frame in frames if frame is not None]
 
+    def received(self) -> int:
+        """Return how many pictures have come since the cameras were opened."""
+        return sum(camera.health.received for camera in self.cameras)
+
     def warn(self) -> None:
         """Say which cameras send nothing, nothing new, or what several publish."""
         for camera in self.cameras:

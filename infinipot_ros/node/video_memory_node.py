@@ -56,6 +56,7 @@ class VideoMemoryNode(ManagedNode):
         self._lease: Lease | None = None
         self._restore_refused = ''
         self._described = self._saved = time.monotonic()
+        self._described_pictures = (0, 0)
         self.engine = EngineThread(
             Hooks(newest=lambda: self.inputs.newest(), on_frame=self._on_frame,
                   on_answer=lambda question, answer: self.outputs.on_answer(question.text, answer),
@@ -240,7 +241,11 @@ class VideoMemoryNode(ManagedNode):
 
     def _describe_in_time(self) -> None:
         period_s = self.parameters['describe.period_s']
-        if self.state == 'active' and 0 < period_s <= time.monotonic() - self._described:
+        pictures = (self.inputs.received(), self.engine.counts['frames'])
+        due = self.state == 'active' and 0 < period_s <= time.monotonic() - self._described
+        # without a new picture it would say again what was seen then
+        if due and pictures != self._described_pictures:
+            self._described_pictures = pictures
             self._describe()
 
     def _describe(self) -> None:

@@ -280,19 +280,23 @@ def test_scene_descriptions_by_period_and_by_novelty(world: World) -> None:
     node, client = robot(world, 'active', **{'describe.period_s': 0.3})
     heard: list[SceneDescription] = []
     client.node.create_subscription(SceneDescription, 'scene_description', heard.append, 10)
-    newest_ns = drive_past(client.camera(), range(5), START_NS, pause_s=0.01)
-    until_seen(node, 5)
-    heard.clear()
-    message = until(lambda: heard, 'a description')[0]
+    camera = client.camera()
+    newest_ns = drive_past(camera, range(5), START_NS, pause_s=0.01)
+    until(lambda: heard and heard[-1].header.stamp.nanosec == newest_ns % SECOND_NS,
+          'a description of the newest frame')
+    message = heard[-1]
     assert message.cameras == ['camera'] and message.header.frame_id == 'camera_optical_frame'
     assert message.header.stamp.sec == newest_ns // SECOND_NS
+    described = len(heard)
+    time.sleep(1.8)
+    assert len(heard) <= described + 2, 'nothing is said again while no picture comes'
     assert client.set(describe__period_s=0.0, describe__novelty=0.0001) == ''
     time.sleep(0.4)
     heard.clear()
     time.sleep(0.5)
     assert not heard
     node._described = 0.0
-    drive_past(client.camera(), range(50, 60), START_NS + 5 * SECOND_NS, pause_s=0.005)
+    drive_past(camera, range(50, 60), START_NS + 5 * SECOND_NS, pause_s=0.005)
     until(lambda: heard, 'a description of what is new')
     assert heard[0].novelty > 0.0001
 
