@@ -234,8 +234,10 @@ def rotate(source: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) 
     first, second = source[..., :half], source[..., half:]
     if out is None:
         out = torch.empty_like(source)
-    torch.mul(first, cos, out=out[..., :half])
-    out[..., :half] -= second * sin
-    torch.mul(second, cos, out=out[..., half:])
-    out[..., half:] += first * sin
+    # Named, because `out[...] -= x` writes the result a second time.
+    turned_first, turned_second = out[..., :half], out[..., half:]
+    torch.mul(first, cos, out=turned_first)
+    turned_first -= second * sin
+    torch.mul(second, cos, out=turned_second)
+    turned_second += first * sin
     return out

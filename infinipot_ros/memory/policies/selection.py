@@ -27,6 +27,9 @@ def top_mask(scores: Tensor, count: int | Tensor) -> Tensor:
         return torch.zeros_like(scores, dtype=torch.bool)
     else:
         least = scores.kthvalue(scores.shape[-1] - count + 1, dim=-1, keepdim=True).values
+    kept = scores >= least
+    if not bool((kept.sum(-1, keepdim=True) != count).any()):
+        return kept
     above = scores > least
     ties = scores == least
     # A row that wants nothing has its maximum as `least`: no room, so none of these ties.
@@ -44,14 +47,12 @@ def keep_top(scores: Tensor, budget: int, first: Tensor | None = None) -> Tensor
     """
     if first is None:
         return to_indices(top_mask(scores, budget))
-    # Finite, so that the infinities below mean "not eligible" and nothing else.
+    # Finite, so that the infinities below mean "not eligible" and "first", and nothing else.
     scores = scores.nan_to_num(nan=torch.finfo(scores.dtype).min)
     size = first.sum(-1)
     if int(size.max()) > budget:
-        size = size.clamp_max(budget)
-        first = top_mask(scores.masked_fill(~first, -torch.inf), size)
-    rest = top_mask(scores.masked_fill(first, -torch.inf), budget - size)
-    return to_indices(first | rest)
+        first = top_mask(scores.masked_fill(~first, -torch.inf), size.clamp_max(budget))
+    return to_indices(top_mask(scores.masked_fill(first, torch.inf), budget))
 
 
 def to_indices(kept: Tensor) -> Tensor:
