@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
 from infinipot_ros.errors import CheckpointError, ConfigError, InfinipotError
+from infinipot_ros.node.descriptions import Descriptions
 from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.guarding import describe, Throttle
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 LOAD_TIMEOUT_S, FREE_TIMEOUT_S = 3600.0, 30.0
 SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.0, 0.8
-# a scene that changes all the time is described no more often than this
-NOVELTY_GAP_S = 2.0
 # how recent a dropped frame is for the log to speak of it
 OVERRUN_S = 2.0
 
@@ -55,8 +54,7 @@ class VideoMemoryNode(ManagedNode):
         self._last_error, self._last_error_at = '', 0.0
         self._lease: Lease | None = None
         self._restore_refused = ''
-        self._described = self._saved = time.monotonic()
-        self._described_pictures = (0, 0)
+        self._saved = time.monotonic()
         self.engine = EngineThread(
             Hooks(newest=lambda: self.inputs.newest(), on_frame=self._on_frame,
                   on_answer=lambda question, answer: self.outputs.on_answer(question.text, answer),
@@ -67,6 +65,7 @@ class VideoMemoryNode(ManagedNode):
             logger.warning(f"there is no parameter '{name}'; it is ignored. "
                            'docs/parameters.md lists all')
         self._apply(self.parameters.values())
+        self.descriptions = Descriptions(self.parameters, self.engine.describe)
         self.inputs = Inputs(self, self.engine, self.parameters, self._on_jump)
         self.outputs = Outputs(self, self.engine)
         self.checkpoints = Checkpoints(
@@ -102,7 +101,8 @@ class VideoMemoryNode(ManagedNode):
     def activate(self) -> None:
         """Start cameras, questions and descriptions."""
         self.inputs.open()
-        self._described = self._saved = time.monotonic()
+        self._saved = time.monotonic()
+        self.descriptions.restart()
 
     def deactivate(self) -> None:
         """Stop them, and keep the memory."""
@@ -234,26 +234,14 @@ class VideoMemoryNode(ManagedNode):
 
     def _on_frame(self, frame: Frame, receipt: FrameReceipt) -> None:
         self.outputs.on_frame(frame, receipt)
-        threshold = self.parameters['describe.novelty']
-        if 0 < threshold <= receipt.novelty and \
-                time.monotonic() - self._described > NOVELTY_GAP_S:
-            self._describe()
+        self.descriptions.on_novelty(receipt.novelty)
 
     def _describe_in_time(self) -> None:
-        period_s = self.parameters['describe.period_s']
-        pictures = (self.inputs.received(), self.engine.counts['frames'])
-        due = self.state == 'active' and 0 < period_s <= time.monotonic() - self._described
-        # without a new picture it would say again what was seen then
-        if due and pictures != self._described_pictures:
-            self._described_pictures = pictures
-            self._describe()
-
-    def _describe(self) -> None:
-        self._described = time.monotonic()
-        self.engine.describe()
+        if self.state == 'active':
+            self.descriptions.in_time((self.inputs.received(), self.engine.counts['frames']))
 
     def _on_description(self, answer: Answer) -> None:
-        self._described = time.monotonic()
+        self.descriptions.restart()
         self.outputs.on_description(answer, self.parameters['cameras'])
 
     def _on_jump(self, camera: str) -> None:

@@ -295,7 +295,7 @@ def test_scene_descriptions_by_period_and_by_novelty(world: World) -> None:
     heard.clear()
     time.sleep(0.5)
     assert not heard
-    node._described = 0.0
+    node.descriptions.last = 0.0
     drive_past(camera, range(50, 60), START_NS + 5 * SECOND_NS, pause_s=0.005)
     until(lambda: heard, 'a description of what is new')
     assert heard[0].novelty > 0.0001
