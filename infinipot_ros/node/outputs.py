@@ -20,7 +20,7 @@ from infinipot_ros.node.messages import (
     map_message,
     status_message,
 )
-from infinipot_ros.node.overlays import sheet, Tile
+from infinipot_ros.node.overlays import no_picture, sheet, Tile
 from infinipot_ros.node.past_frames import ago, pictured, shown
 from infinipot_ros.node.sampling import SECOND_NS
 from infinipot_ros.node.work import Frame
@@ -33,8 +33,8 @@ from sensor_msgs.msg import CompressedImage, PointCloud2
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, Evidence, FrameReceipt, VideoMemory
 
-# pictures for the sheets, beside the memory's own thumbnails: at most about 1 MB
-MOST_PICTURES, PICTURE_PX = 64, 224
+# pictures for the sheets, beside the memory's own thumbnails: at most about 3 MB
+MOST_PICTURES, PICTURE_PX = 256, 224
 SHEET_TILES = 12
 
 
@@ -101,10 +101,7 @@ class Outputs:
         if memory is None or not answer.evidence or not self._evidence.get_subscription_count():
             return
         total = sum(evidence.relevance for evidence in answer.evidence)
-        tiles = [Tile(self._picture(evidence), memory.retained(evidence.frame),
-                      f'{evidence.camera}  {self._ago(evidence.stamp_ns)}',
-                      evidence.relevance / total if total else 0.0,
-                      f'{100 * evidence.relevance:.1f} %')
+        tiles = [self._evidence_tile(memory, evidence, total)
                  for evidence in answer.evidence[:SHEET_TILES]]
         best = answer.evidence[0]
         drawn = sheet(f'{question}  ->  {answer.text}', tiles,
@@ -160,13 +157,14 @@ class Outputs:
                          memory.status().tokens_per_frame, MOST_PICTURES * 3 // 4)
         self._pictures = {frame.frame: self._pictures[frame.frame] for frame in worth}
 
-    def _picture(self, evidence: Evidence) -> Rgb:
+    def _evidence_tile(self, memory: VideoMemory, evidence: Evidence, total: float) -> Tile:
         packed = self._pictures.get(evidence.frame)
-        if packed is not None:
-            return _unpack(packed)
-        if evidence.thumbnail is not None:
-            return evidence.thumbnail
-        return np.full((PICTURE_PX, PICTURE_PX, 3), 90, np.uint8)
+        rgb = evidence.thumbnail if packed is None else _unpack(packed)
+        shares = None if rgb is None else memory.retained(evidence.frame)
+        return Tile(no_picture(PICTURE_PX) if rgb is None else rgb, shares,
+                    f'{evidence.camera}  {self._ago(evidence.stamp_ns)}',
+                    evidence.relevance / total if total else 0.0,
+                    f'{100 * evidence.relevance:.1f} %')
 
     def _ago(self, stamp_ns: int) -> str:
         newest_ns = self._newest.stamp_ns if self._newest is not None else stamp_ns

@@ -92,6 +92,15 @@ def sheet(title: str, tiles: Sequence[Tile], bar: str = '', note: str = '', tile
     return canvas
 
 
+def no_picture(side_px: int) -> Rgb:
+    """Return what stands for a frame whose picture is gone."""
+    drawn = np.full((side_px, side_px, 3), 200, np.uint8)
+    text = 'no picture kept'
+    _write(drawn, text, ((side_px - _width(text, TEXT_SCALE)) // 2, side_px // 2), BACKGROUND,
+           side_px, TEXT_SCALE)
+    return drawn
+
+
 def _legend(bar: str, note: str, width: int) -> Rgb:
     """Draw what bright, dark and framed patches and the bars mean; wrapped to the width."""
     sample = np.full((SWATCH_PX, SWATCH_PX, 3), SAMPLE, np.uint8)

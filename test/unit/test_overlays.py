@@ -4,7 +4,14 @@
 
 from __future__ import annotations
 
-from infinipot_ros.node.overlays import ACCENT, BACKGROUND, mark_patches, sheet, Tile
+from infinipot_ros.node.overlays import (
+    ACCENT,
+    BACKGROUND,
+    mark_patches,
+    no_picture,
+    sheet,
+    Tile,
+)
 import numpy as np
 import pytest
 
@@ -65,3 +72,9 @@ def test_a_long_caption_gives_way_to_the_figure() -> None:
     right = slice(8 + 65, 8 + 100)
     assert np.array_equal(short[:, right], long[:, right])
     assert not np.array_equal(short, long)
+
+
+def test_a_missing_picture_says_so() -> None:
+    drawn = no_picture(224)
+    assert drawn.shape == (224, 224, 3) and (drawn == 200).mean() > 0.9
+    assert (drawn[100:124] < 100).any()
