@@ -5,7 +5,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from infinipot_ros.demo.questions import Question
-from infinipot_ros.demo.report import Answered, memory_line, progress_line, results_table, shortened
+from infinipot_ros.demo.report import (
+    Answered,
+    memory_line,
+    progress_line,
+    results_table,
+    shortened,
+)
 from infinipot_ros.demo.world import Drive
 import pytest
 
