@@ -7,6 +7,7 @@ Grouped queries are packed as [H, g Q, D], so that every key and value head is r
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from infinipot_ros.memory.evidence import MassRecorder
@@ -41,12 +42,18 @@ class Piece:
     def _part(self, tensor: Tensor, layer: int) -> Tensor:
         if self.rows is None:
             return tensor[:, self.start:self.stop]
-        return self._pick(tensor, self.rows[layer])
+        return self._pick(tensor, layer)
 
-    def _pick(self, tensor: Tensor, rows: Tensor) -> Tensor:
-        heads, size, width = tensor.shape
-        places = flat_rows(rows, self.start, size).flatten()
-        return tensor.view(-1, width).index_select(0, places).view(heads, -1, width)
+    def _pick(self, tensor: Tensor, layer: int) -> Tensor:
+        heads, _, width = tensor.shape
+        picked = tensor.view(-1, width).index_select(0, self._places[layer])
+        return picked.view(heads, -1, width)
+
+    @cached_property
+    def _places(self) -> tuple[Tensor, ...]:
+        """Return the picked rows of each layer as those of its storage laid flat, [H n]."""
+        rows = torch.stack(self.rows or [])
+        return flat_rows(rows, self.start, self.cache.keys[0].shape[1]).flatten(1).unbind()
 
     def keys(self, layer: int) -> Tensor:
         """Return the un-rotated keys [H, n, D] of one layer."""

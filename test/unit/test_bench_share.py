@@ -44,17 +44,18 @@ def test_picking_and_counting_what_is_left_are_compression_too(monkeypatch):
     monkeypatch.setitem(CASES, 'micro', Case('qwen2_vl_micro', 'float32', memory, 2))
     plain = measure_share('micro')
     assert (plain.compressions, plain.tokens_per_frame) == (2, 16)
+    assert plain.compression_ms < 200
     # 160 tokens, of which a quarter goes at a time.
     assert plain.frames_between == pytest.approx(2.5, abs=0.5)
     assert 0 < plain.vision_ms < plain.frame_ms
 
     def slowly(function):
         def slow(*arguments):
-            time.sleep(0.05)
+            time.sleep(0.2)
             return function(*arguments)
         return slow
 
     for owner, name in ((attention.Piece, '_pick'), (ingest, 'retain_rows')):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, slowly(getattr(owner, name)))
-            assert measure_share('micro').compression_ms > plain.compression_ms + 40
+            assert measure_share('micro').compression_ms > 200
