@@ -236,8 +236,8 @@ def test_a_camera_on_the_wrong_topic_is_told_where_pictures_are(
         'no one publishes on /front/compressed; set camera.topic, or start the camera; pictures '
         'are on /rear')
     for kind, words in (
-            (Odometry, "nav_msgs/msg/Odometry is published on /front/compressed, and sensor_msgs/"
-             "msg/Image is read; set camera.topic to a camera's"),
+            (Odometry, 'nav_msgs/msg/Odometry is published on /front/compressed, and '
+             "sensor_msgs/msg/Image is read; set camera.topic to a camera's"),
             (CompressedImage, "sensor_msgs/msg/Image is read; set camera.topic to '/front' and "
              "camera.transport to 'compressed'"),
             (Image, '/front/compressed is published by /other: is the camera stopped, or its QoS '

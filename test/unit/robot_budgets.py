@@ -241,7 +241,8 @@ def demo_comment() -> str:
         'Policy: on calm drives TaR alone keeps more of the past than TaR with VaN, whose value '
         'norms say little in so small a model; docs/benchmarks.md has the figures. Robots with '
         'real models use infinipot_v, which is what the papers measured on them.',
-        f'The scene is described every {given["describe.period_s"]:g} s, which takes less than 50 ms of one core.',
+        f'The scene is described every {given["describe.period_s"]:g} s, which takes less than '
+        '50 ms of one core.',
     ])
 
 
