@@ -94,6 +94,9 @@ class VisionLanguageModel(Protocol):
     def question_tokens(self, text: str) -> int:
         """Return how many tokens a text typed by a user becomes, as plain text."""
 
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of a user's text that mean nothing to the model."""
+
     def embed(self, ids: Sequence[int]) -> Tensor:
         """Return the embeddings [n, hidden] of token ids."""
 
