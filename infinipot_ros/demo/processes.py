@@ -26,7 +26,7 @@ _FIRST_PORT, _PORTS_PER_DOMAIN = 7410, 250
 
 def free_domain() -> int:
     """
-    Return the ID of a ROS domain that no one on this machine uses.
+    Return the ID of a ROS domain whose first port is free on this machine.
 
     :raises RuntimeError: every one of them is in use.
     """

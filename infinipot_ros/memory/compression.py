@@ -150,7 +150,9 @@ class Compression:
         past = camera.past
         size = past.shape.kv_heads * past.stored_tokens * past.shape.head_dim
         at_once = min(self.num_layers, BLOCK_ELEMENTS // size)
-        if not self.policy.many_layers or at_once < 2:
+        # What was observed is there for each layer alone.
+        observed = {'attention', 'rotated_keys'} & {*self.policy.required, *self.policy.optional}
+        if not self.policy.many_layers or observed or at_once < 2:
             return 1
         newest = past.frames[..., -self.recent_frames(camera) * self.tokens_per_frame:]
         return at_once if bool((newest == newest[0, 0]).all()) else 1

@@ -35,7 +35,7 @@ class Calibration:
 
     model: str
     layers: int
-    weights: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]
     source: str
     cv_thresholds: tuple[float, float, float]
 
@@ -43,18 +43,16 @@ class Calibration:
         """Write the file. Raises OSError."""
         path.write_text(json.dumps(asdict(self), indent=2) + '\n', encoding='utf-8')
 
-    def check(self, path: Path, name: str, layers: int, weights: Sequence[float]) -> None:
+    def check(self, path: Path, name: str, layers: int,
+              weights: Sequence[Sequence[float]]) -> None:
         """Raise ModelLoadError unless it was measured on the model of that name."""
         seen = f"calibration '{path}' was measured on the model {self.model!r}"
         advice = f"calibrate {name!r}, or give calibration '{NONE}'"
         if self.layers != layers:
             raise ModelLoadError(
                 f'{seen} of {self.layers} layers, and {name!r} has {layers}: {advice}')
-        # A sample's numbers are compared on the scale of its largest.
-        room = _TOLERANCE * max((abs(number) for number in weights), default=0.0)
         if len(weights) != len(self.weights) or not all(
-                math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=room)
-                for one, other in zip(weights, self.weights, strict=True)):
+                map(_same_numbers, weights, self.weights)):
             raise ModelLoadError(f'{seen} with other weights than those of {name!r}: {advice}')
 
 
@@ -68,7 +66,7 @@ def read_calibration(path: Path) -> Calibration:
         return Calibration(
             model=str(found['model']),
             layers=int(found['layers']),
-            weights=tuple(_number(weight) for weight in found['weights']),
+            weights=tuple(tuple(map(_number, part)) for part in found['weights']),
             source=str(found['source']),
             cv_thresholds=(low, middle, high),
         )
@@ -91,11 +89,19 @@ def find_calibration(calibration: str | Path, folder: Path | None) -> Path | Non
     return own if own is not None and own.exists() else None
 
 
-def sample_of(*weights: Tensor) -> tuple[float, ...]:
+def sample_of(*weights: Tensor) -> tuple[tuple[float, ...], ...]:
     """Return some numbers of each tensor."""
     parts = [weight.detach().reshape(-1) for weight in weights]
     some = [part[:: max(1, part.numel() // _SAMPLE)][:_SAMPLE] for part in parts]
-    return tuple(torch.cat([part.to('cpu', torch.float32) for part in some]).tolist())
+    return tuple(tuple(part.to('cpu', torch.float32).tolist()) for part in some)
+
+
+def _same_numbers(some: Sequence[float], others: Sequence[float]) -> bool:
+    # On the scale of the largest: what is near 0 has lost its digits in bfloat16.
+    room = _TOLERANCE * max(map(abs, some), default=0.0)
+    return len(some) == len(others) and all(
+        math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=room)
+        for one, other in zip(some, others, strict=True))
 
 
 def _number(value: Any) -> float:

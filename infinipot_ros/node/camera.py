@@ -34,7 +34,6 @@ from infinipot_ros.node.publishers import Publishers
 from infinipot_ros.node.sampling import Sampler, SECOND_NS, usable_stamp, Verdict
 from infinipot_ros.node.work import Frame
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
@@ -43,6 +42,11 @@ from sensor_msgs.msg import CompressedImage, Image
 
 if TYPE_CHECKING:
     from infinipot_ros.memory import Pose
+
+try:
+    from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
+except ImportError:  # Humble
+    from rclpy.qos_event import SubscriptionEventCallbacks, UnsupportedEventTypeError
 
 SILENT_AFTER_S = STUCK_AFTER_S = 5.0
 # frames wait in a queue: larger ones than a model looks at only fill the RAM

@@ -112,7 +112,11 @@ def stop(executor: Executor, nodes: Sequence[VideoMemoryNode]) -> None:
     end = time.monotonic() + REPLY_TIMEOUT_S
     while any(node.questions.open for node in nodes) and time.monotonic() < end:
         time.sleep(0.01)
-    executor.shutdown(timeout_sec=REPLY_TIMEOUT_S)
+    try:
+        # Kilted's waits for its threads, however long they take
+        executor.shutdown(timeout_sec=REPLY_TIMEOUT_S, wait_for_threads=False)
+    except TypeError:  # Jazzy and before have no such threads to wait for
+        executor.shutdown(timeout_sec=REPLY_TIMEOUT_S)
     if not any(node.engine.alive() for node in nodes):
         for node in nodes:
             node.destroy_node()

@@ -100,9 +100,9 @@ class EngineThread:
             raise job.error
         return job.result
 
-    def post(self, function: Callable[[], Any]) -> Job:
+    def post(self, function: Callable[[], Any], urgent: bool = True) -> Job:
         """Run a function in the thread without waiting for it."""
-        job = Job(function)
+        job = Job(function, urgent)
         with self._wake:
             if self._stopping:
                 raise Cancelled('the node is shutting down')
@@ -280,7 +280,9 @@ class EngineThread:
         self._tell(self._hooks.on_description, answer)
 
     def _question_waits(self) -> bool:
-        return bool(self._questions or self._jobs or self._stopping)
+        with self._wake:
+            return bool(self._questions or self._stopping
+                        or any(job.urgent for job in self._jobs))
 
     def _on_token(self, token: str) -> None:
         self.busy_since = time.monotonic()

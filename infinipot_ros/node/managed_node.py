@@ -59,12 +59,16 @@ class ManagedNode(LifecycleNode):
                 group.add_entity(service)
                 if service.srv_type is ChangeState:
                     service.callback = self._or_why_not(service.callback)
+                service.callback = self._keeping_the_state_machine(service.callback)
                 guard_service(service, self.get_logger(), _not_possible)
 
     @property
     def state(self) -> str:
         """Return the lifecycle state as rcl has it: the next one once a transition is over."""
-        return 'finalized' if self.closed else str(self._state_machine.current_state[1])
+        if self.closed:
+            return 'finalized'
+        return str(self._keeping_the_state_machine(
+            lambda: self._state_machine.current_state)()[1])
 
     @property
     def under_way(self) -> str:
@@ -94,6 +98,7 @@ class ManagedNode(LifecycleNode):
 
     def destroy_node(self) -> None:
         """Leave the graph with the lifecycle services too; rclpy leaves those until collected."""
+        self.closed = True
         super().destroy_node()
         self._state_machine.destroy_when_not_in_use()
 
@@ -137,7 +142,15 @@ class ManagedNode(LifecycleNode):
             if self.trigger_configure() == SUCCESS:
                 self.trigger_activate()
 
-        timer.append(self.steady_timer(0.001, start, MutuallyExclusiveCallbackGroup()))
+        timer.append(self.steady_timer(0.001, self._keeping_the_state_machine(start),
+                                       MutuallyExclusiveCallbackGroup()))
+
+    def _keeping_the_state_machine(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that destroying the node waits for; rclpy would use what is freed."""
+        def keeping(*arguments: Any) -> Any:
+            with self._state_machine:
+                return call(*arguments)
+        return keeping
 
     def _or_why_not(self, change: Callable[..., Any]) -> Callable[..., Any]:
         """Return the callback of ~/change_state with a reason in the place of rcl's."""

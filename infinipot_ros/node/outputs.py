@@ -33,7 +33,7 @@ from sensor_msgs.msg import CompressedImage, PointCloud2
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, Evidence, FrameReceipt, VideoMemory
 
-# pictures for the sheets, beside the memory's own thumbnails: at most about 3 MB
+# pictures for the sheets, beside the budget: some 3 MB, 9 MB of noise
 MOST_PICTURES, PICTURE_PX = 256, 224
 SHEET_TILES = 12
 
@@ -81,11 +81,12 @@ class Outputs:
         """Have sheet and map drawn, if the memory has changed or someone new listens."""
         listeners = (self._retained.get_subscription_count()
                      + self._map.get_subscription_count())
-        self._changed |= listeners > self._listeners
+        if listeners > self._listeners:
+            self._changed = True
         self._listeners = listeners
         if self._changed and listeners and not self._draws:
             self._draws = True
-            self._engine.post(self._draw_guarded)
+            self._engine.post(self._draw_guarded, urgent=False)
 
     def on_frame(self, frame: Frame, receipt: FrameReceipt) -> None:
         """Take note of a frame that the memory has taken in."""

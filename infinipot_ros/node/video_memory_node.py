@@ -15,7 +15,7 @@ import time
 from typing import Any, NoReturn, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
-from infinipot_ros.errors import CheckpointError, ConfigError, InfinipotError
+from infinipot_ros.errors import Cancelled, CheckpointError, ConfigError, InfinipotError
 from infinipot_ros.node.descriptions import Descriptions
 from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
@@ -147,6 +147,8 @@ class VideoMemoryNode(ManagedNode):
         lease: Lease | None = None
         try:
             lease = acquire_model(values)
+            if self.closed:  # while it loaded, so that no one else gives the model back
+                raise Cancelled('the node is shutting down')
             self.engine.set_memory(make_memory(lease.model, values), lease.lock)
         except BaseException:
             self.checkpoints.release()
@@ -237,8 +239,9 @@ class VideoMemoryNode(ManagedNode):
         self.descriptions.on_novelty(receipt.novelty)
 
     def _describe_in_time(self) -> None:
-        if self.state == 'active':
-            self.descriptions.in_time((self.inputs.received(), self.engine.counts['frames']))
+        received = self.inputs.received()
+        if self.state == 'active' and received:
+            self.descriptions.in_time((received, self.engine.counts['frames']))
 
     def _on_description(self, answer: Answer) -> None:
         self.descriptions.restart()

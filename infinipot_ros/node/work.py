@@ -74,9 +74,14 @@ class Question:
 
 @dataclass
 class Job:
-    """One function that runs in the engine thread."""
+    """
+    One function that runs in the engine thread.
+
+    :param urgent: a description under way is put off for it.
+    """
 
     function: Callable[[], Any]
+    urgent: bool = True
     result: Any = None
     error: BaseException | None = None
     abandoned: bool = False

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import io
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -400,3 +402,14 @@ def test_the_pictures_show_what_is_kept_and_what_an_answer_rests_on(world: World
     assert client.reset().success
     until(lambda: stamp_ns(late[-1]) > newest_ns, 'an empty sheet for an empty memory')
     assert compressed_to_rgb(late[-1]).shape[0] < 120
+
+
+def test_the_node_can_be_imported_where_rclpy_is_that_of_humble() -> None:
+    """There the events of a subscription are in another module."""
+    humble = ('import sys, types; from rclpy import event_handler as now, lifecycle; '
+              "then = types.ModuleType('rclpy.qos_event'); "
+              'then.__dict__.update({name: vars(now)[name] for name in '
+              "('SubscriptionEventCallbacks', 'UnsupportedEventTypeError')}); "
+              "sys.modules.update({'rclpy.qos_event': then, 'rclpy.event_handler': None}); "
+              'import infinipot_ros.node.camera')
+    subprocess.run([sys.executable, '-c', humble], check=True)

@@ -293,6 +293,21 @@ def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, to
     assert [what for what, _ in told] == ['description']
 
 
+@pytest.mark.parametrize(('urgent', 'descriptions'), [(True, 2), (False, 1)])
+def test_a_description_gives_way_to_jobs_but_not_to_drawing(
+        engine, memory, urgent, descriptions) -> None:
+    engine.offer(frame(1))
+    settle(engine)
+    gate = Gate()
+    memory.during_ask = gate
+    engine.describe()
+    gate.entered.wait(2.0)
+    engine.post(lambda: None, urgent=urgent)
+    gate.opened.set()
+    settle(engine)
+    assert memory.log[1:] == ['ask describe'] * descriptions
+
+
 def test_jobs_return_raise_and_time_out(engine, memory) -> None:
     assert engine.call(lambda: 42, 1.0) == 42
     with pytest.raises(ValueError, match='no'):

@@ -76,6 +76,16 @@ def test_a_policy_without_the_trait_sees_one_layer():
     assert memory._state.compression.layers_at_once(memory._state.cameras[0]) == 1
 
 
+@pytest.mark.parametrize('field', ['attention', 'rotated_keys'])
+@pytest.mark.parametrize('trait', ['required', 'optional'])
+def test_a_policy_that_sees_what_was_observed_sees_one_layer(field, trait):
+    memory = filled(tiny(), 40, policy='tar', max_memory_tokens=12 * 16 + 7)
+    compression, camera = memory._state.compression, memory._state.cameras[0]
+    assert compression.layers_at_once(camera) > 1
+    compression.policy = replace(compression.policy, **{trait: (field,)})
+    assert compression.layers_at_once(camera) == 1
+
+
 def test_heads_are_those_of_whole_layers():
     with pytest.raises(ConfigError, match='2 heads'):
         survivors(0, layers=3)

@@ -150,6 +150,17 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_cause(own_module, te
         get_policy(':tar')
 
 
+def test_a_module_that_failed_half_way_can_be_mended_and_tried_again(own_module):
+    text = ('from infinipot_ros.memory.policies import POLICIES, register\n'
+            "register('mine_again', 'as tar')(POLICIES['tar'].select)\n")
+    module = own_module('own_policies_3', text + '1 / 0\n')
+    with pytest.raises(ConfigError, match='ZeroDivisionError'):
+        get_policy(f'{module}:mine_again')
+    assert 'mine_again' not in POLICIES
+    own_module('own_policies_3', text + '# mended, so of another length\n')
+    assert get_policy(f'{module}:mine_again') is POLICIES['mine_again']
+
+
 @pytest.mark.parametrize('name', [
     'full', 'fastv', 'rekv', 'infinipot_ros.bench.oracle:label_oracle'])
 def test_a_robot_is_refused_what_only_a_benchmark_can_use(name):

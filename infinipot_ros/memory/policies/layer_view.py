@@ -43,7 +43,7 @@ class LayerView:
     recent_frames: int = 1
     #: alpha: the share of the budget that goes to TaR, recent frames included.
     alpha: float = 0.5
-    #: VaN's pooling kernel (odd; 1 = none), or None to derive it (see `van.kernel_of`).
+    #: VaN's pooling kernel (odd; 1 = none), or None to derive it (see `van.kernels_of`).
     van_kernel: int | None = None
 
     # What only some policies use. `fresh`, `attention`, `rotated_keys` and `question` cost work: a

@@ -146,9 +146,13 @@ def get_policy(name: str) -> Policy:
     module, colon, registered = name.rpartition(':')
     if not colon:
         return POLICIES[name]
+    before = set(POLICIES)
     try:
         importlib.import_module(module)
     except (Exception, SystemExit) as error:  # whatever is wrong with code that a user wrote
+        # so that the module can be mended and tried again
+        for name_of_half in set(POLICIES) - before:
+            del POLICIES[name_of_half]
         raise ConfigError(
             f'policy {name!r}: cannot import the module {module!r}: '
             f'{type(error).__name__}: {error}'
