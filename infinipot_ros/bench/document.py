@@ -105,7 +105,8 @@ def _compression(folder: Path) -> str:
     if shares.is_file():
         parts += [
             'Its share of the time of all frames from one compression to the next; frames are '
-            'noise, and pass the vision encoder. The target is 0.5 %.',
+            'noise, and pass the vision encoder. Moving what is kept, and counting it, would be '
+            'left if choosing cost nothing. The target is 0.5 %.',
             markdown_table(*share_table(read_rows(shares, ShareRow)))]
     return '\n\n'.join(parts)
 
