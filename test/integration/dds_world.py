@@ -221,6 +221,17 @@ class Client:
               f'{frames} frames seen, {self.status[-1:]}')
         return self.status[-1]
 
+    def drive_until_status(self, frames: int) -> MemoryStatus:
+        """Publish until the node says that it has seen so many frames; some may be lost."""
+        camera, newest_ns = self.camera(), 1_700_000_000 * SECOND_NS
+
+        def seen() -> bool:
+            nonlocal newest_ns
+            newest_ns = drive_past(camera, range(10), newest_ns + SECOND_NS // 10, pause_s=0.02)
+            return bool(self.status and self.status[-1].frames_seen >= frames)
+        until(seen, f'{frames} frames seen, {self.status[-1:]}')
+        return self.status[-1]
+
     def task(self, words: str) -> Any:
         """Return the newest diagnostic entry whose name ends like this."""
         for array in reversed(self.diagnostics):

@@ -15,10 +15,9 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from dds_world import drive_past, SECOND_NS, until, World  # noqa: E402, I100
+from dds_world import until, World  # noqa: E402, I100
 from infinipot_ros.srv import VideoQA  # noqa: E402
 
-START_NS = 1_700_000_000 * SECOND_NS
 FILE = """
 /**:
   ros__parameters:
@@ -65,8 +64,7 @@ def test_a_signal_saves_and_ends_it_even_while_it_answers(
         number: int) -> None:
     process = start('--ros-args', '-r', '__ns:=/fleet/robot1')
     client = world.client('fleet/robot1')
-    drive_past(client.camera(), range(60), START_NS, pause_s=0.01)
-    status = client.until_status(20)
+    status = client.drive_until_status(20)
     assert status.budget_bytes == 3 * 2**20
     request = VideoQA.Request(question='what do you see now ?')
     for _ in range(4):
@@ -100,8 +98,7 @@ def test_a_fleet_in_one_process(world: World,
     process = start('--namespaces', 'robot1,robot2', '--ros-args')
     clients = [world.client('robot1'), world.client('robot2')]
     until(lambda: all(client.state() == 'active' for client in clients), 'both active')
-    drive_past(clients[1].camera(), range(10), START_NS, pause_s=0.01)
-    clients[1].until_status(8)
+    clients[1].drive_until_status(8)
     assert clients[0].ask('now ?').status == VideoQA.Response.EMPTY_MEMORY
     assert clients[1].ask('now ?').status == VideoQA.Response.ANSWERED
     end(process, signal.SIGINT)
