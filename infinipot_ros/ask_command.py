@@ -84,7 +84,8 @@ def sampled_pictures(options: argparse.Namespace) -> Iterator[Any]:
     from infinipot_ros.node.recordings import open_recording
     from infinipot_ros.node.sampling import Sampler, Verdict
     if not 0 < options.sample_fps <= 1000:
-        raise ConfigError(f'sample-fps is {options.sample_fps:g}: give a number from 0 to 1000')
+        raise ConfigError(
+            f'sample-fps is {options.sample_fps:g}: give a number above 0, 1000 at most')
     recording = open_recording(options.file, options.topic)
 
     def chosen() -> Iterator[Any]:

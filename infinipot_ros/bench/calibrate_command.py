@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 import os
 from pathlib import Path
+import sys
 from typing import Any
 
 from infinipot_ros.ask_command import add_source_arguments, sampled_pictures
@@ -17,6 +18,7 @@ import numpy as np
 
 # As in models/calibration.py, which imports torch.
 FILE_NAME = 'infinipot_calibration.json'
+FEW_COMPRESSIONS = 8
 _HOW_TO_USE = ('--calibration, the node by its parameter calibration, and Python by '
                'load_model(..., calibration=...)')
 
@@ -48,6 +50,9 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     print(plain_table(['layer', 'compressions', 'mean CV', 'least', 'most'], rows))
     print('thresholds (quartiles over layers and compressions): '
           + ', '.join(f'{tau:.4f}' for tau in thresholds))
+    if min(map(len, variations)) < FEW_COMPRESSIONS:
+        print(f'that is little to go by: give a longer recording or a smaller --budget-mib, for '
+              f'{FEW_COMPRESSIONS} compressions or more', file=sys.stderr)
     calibration = Calibration(
         options.model, model.shape.layers, model.weights_sample,
         str(options.file or 'demo world'), thresholds)

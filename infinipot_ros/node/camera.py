@@ -52,6 +52,7 @@ SILENT_AFTER_S = STUCK_AFTER_S = 5.0
 # frames wait in a queue: larger ones than a model looks at only fill the RAM
 LONGEST_SIDE_PX = 1280
 MOST_NOTES = 32
+MOST_LOST_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,9 @@ class Camera:
                 events.popitem()
 
     def _on_lost(self, event: Any) -> None:
-        self.health.dropped['lost on the way'] += event.total_count_change
+        # a middleware was seen to tell of 2^31 - 1
+        known = 0 < event.total_count_change < MOST_LOST_AT_ONCE
+        self.health.dropped['lost on the way'] += event.total_count_change if known else 1
 
     def _on_incompatible_qos(self, event: Any) -> None:
         policy = str(getattr(event.last_policy_kind, 'name', event.last_policy_kind))

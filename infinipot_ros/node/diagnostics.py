@@ -169,6 +169,11 @@ def silence(camera: Camera) -> str:
     if camera.kind not in kinds:
         return (f'{text}: {", ".join(kinds)} is published on {camera.topic}, and {camera.kind} is '
                 f'read; {_mend_type(camera, kinds)}')
+    lost = camera.health.dropped['lost on the way']
+    if lost:
+        return (f'{text}; {lost} were lost on the way, as large pictures often are: use the '
+                f'/compressed topic, or qos_overrides.{camera.topic}.subscription.reliability: '
+                'reliable, or larger kernel buffers')
     return (f'{text}, though {camera.topic} is published by {", ".join(names)}: is the camera '
             'stopped, or its QoS another?')
 

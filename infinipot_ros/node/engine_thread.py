@@ -276,6 +276,10 @@ class EngineThread:
         if answer.status.name == 'CANCELLED':
             self._describe = not self._stopping
             return
+        if answer.status.name != 'ANSWERED':
+            self._tell(self._hooks.on_error, 'description', InfinipotError(
+                answer.message or answer.status.name))
+            return
         self.counts['described'] += 1
         self._tell(self._hooks.on_description, answer)
 

@@ -111,10 +111,8 @@ class Outputs:
 
     def on_description(self, answer: Answer, cameras: tuple[str, ...]) -> None:
         """Publish what is seen now."""
-        if answer.status.name == 'ANSWERED':
-            frame_id = self._newest.frame_id if self._newest is not None else ''
-            self._description.publish(
-                description_message(answer, frame_id, cameras, self._novelty))
+        frame_id = self._newest.frame_id if self._newest is not None else ''
+        self._description.publish(description_message(answer, frame_id, cameras, self._novelty))
 
     def _draw(self) -> None:
         """Publish sheet and map; in the engine thread."""

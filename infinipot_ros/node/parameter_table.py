@@ -161,7 +161,9 @@ NODE_PARAMETERS: tuple[Spec, ...] = (
     Spec('qa.evidence', 'int', 5, 'Frames named as evidence in an answer.',
          low=0, high=1000, fixed=True),
     Spec('checkpoint.directory', 'string', '',
-         'Folder that ~/save_memory and ~/load_memory may use; empty turns them off.'),
+         'Folder that ~/save_memory and ~/load_memory may use; empty turns them off.',
+         pattern=(r'([/~].*)?', 'a path from / or ~ on, since what another is relative to depends '
+                                'on who starts the node')),
     Spec('checkpoint.period_s', 'double', 0.0, 'Save the memory this often; 0 does not.',
          low=0.0, high=86_400.0),
     Spec('checkpoint.restore', 'bool', False,

@@ -21,6 +21,7 @@ from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.guarding import describe, Throttle
 from infinipot_ros.node.inputs import Inputs
+from infinipot_ros.node.log_bridge import engine_logs_to
 from infinipot_ros.node.managed_node import ManagedNode
 from infinipot_ros.node.memory_factory import acquire_model, check_budget, make_memory
 from infinipot_ros.node.memory_services import Checkpoints, MemoryServices
@@ -146,10 +147,11 @@ class VideoMemoryNode(ManagedNode):
             self.checkpoints.claim_own()
         lease: Lease | None = None
         try:
-            lease = acquire_model(values)
-            if self.closed:  # while it loaded, so that no one else gives the model back
-                raise Cancelled('the node is shutting down')
-            self.engine.set_memory(make_memory(lease.model, values), lease.lock)
+            with engine_logs_to(self.get_logger()):
+                lease = acquire_model(values)
+                if self.closed:  # while it loaded, so that no one else gives the model back
+                    raise Cancelled('the node is shutting down')
+                self.engine.set_memory(make_memory(lease.model, values), lease.lock)
         except BaseException:
             self.checkpoints.release()
             if lease is not None:

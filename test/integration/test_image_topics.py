@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from dds_world import (  # noqa: E402, I100
 from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped  # noqa: E402
 from infinipot_ros.node import publishers  # noqa: E402
 from infinipot_ros.node.compressed_images import compressed_to_rgb, rgb_to_jpeg  # noqa: E402
+from infinipot_ros.node.diagnostics import silence  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
 from PIL import Image as Pillow  # noqa: E402
@@ -246,6 +248,19 @@ def test_a_camera_on_the_wrong_topic_is_told_where_pictures_are(
              'another?')):
         others(kind, '/front/compressed')
         told(words)
+
+
+def test_pictures_lost_on_the_way_are_counted_and_named_with_the_remedy(world: World) -> None:
+    node, client = robot(world)
+    client.camera()
+    camera = node.inputs.cameras[0]
+    until(lambda: camera.publishers.names(), 'the publisher is known')
+    # 2^31 - 1 is what Fast DDS told after one picture of 20 MB
+    for change in (3, 2**31 - 1):
+        camera._on_lost(SimpleNamespace(total_count_change=change))
+    assert camera.health.dropped['lost on the way'] == 4
+    for words in ('4 were lost on the way', '/compressed', 'qos_overrides./image.'):
+        assert words in silence(camera)
 
 
 def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(world: World) -> None:

@@ -216,6 +216,7 @@ def test_parameters_are_refused_whole_with_what_is_allowed(world: World) -> None
             ({'model': 'other'}, 'read-only'), ({'policy': 'tar'}, 'read-only'),
             ({'budget_mib': 100.0}, 'raised up to 2'), ({'budget_mib': 0.02}, 'least that works'),
             ({'checkpoint__period_s': 5.0}, 'checkpoint.directory'),
+            ({'checkpoint__directory': 'memories'}, 'from / or ~ on'),
             ({'qa__timeout_s': 5.0, 'sample_fps': 1000.0}, 'sample_fps'),
             ({'no_such_parameter': 1}, 'undeclared')):
         assert words in client.set(**values), values
@@ -238,6 +239,16 @@ def test_the_budget_can_be_lowered_while_running_and_raised_again(world: World) 
     assert 'the least that works' in too_low and 'clean up' not in too_low
     assert 'up to 2' in too_high and 'clean up and configure again' in too_high
     assert client.ask('what do you see now ?').status == R.ANSWERED
+
+
+def test_what_the_engine_warns_of_is_in_the_log_of_the_node(world: World) -> None:
+    _, client = robot(world, 'unconfigured', autostart=False, budget_mib=1000.0)
+    logged: list[Log] = []
+    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
+        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    assert client.change('configure')
+    until(lambda: [line for line in logged if 'stay unused' in line.msg
+                   and line.name == 'infinipot'], 'the log says that the budget is too large')
 
 
 def test_parameters_say_what_they_are(world: World) -> None:

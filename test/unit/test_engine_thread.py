@@ -98,12 +98,17 @@ class Gate:
         assert self.opened.wait(5.0)
 
 
-def settle(engine: EngineThread) -> None:
-    """Wait until nothing waits."""
+def until(true: Callable[[], Any]) -> None:
+    """Wait until something is true."""
     end = time.monotonic() + 3.0
-    while engine.waiting() != (0, 0) or engine.busy_since is not None:
+    while not true():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def settle(engine: EngineThread) -> None:
+    """Wait until nothing waits."""
+    until(lambda: engine.waiting() == (0, 0) and engine.busy_since is None)
 
 
 def test_words_that_the_model_does_not_know_come_with_the_answer(engine, memory) -> None:
@@ -293,6 +298,18 @@ def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, to
     assert [what for what, _ in told] == ['description']
 
 
+def test_a_description_that_fails_is_told_and_not_counted(engine, memory, told) -> None:
+    engine.offer(frame(1))
+    settle(engine)
+    memory.describe = lambda **how: SimpleNamespace(
+        message='the prompt is too long', status=SimpleNamespace(name='BAD_REQUEST'))
+    engine.describe()
+    until(lambda: told)
+    assert [(what, str(error)) for what, error in told] == [
+        ('description', 'the prompt is too long')]
+    assert not engine.counts['described']
+
+
 @pytest.mark.parametrize(('urgent', 'descriptions'), [(True, 2), (False, 1)])
 def test_a_description_gives_way_to_jobs_but_not_to_drawing(
         engine, memory, urgent, descriptions) -> None:
@@ -304,7 +321,10 @@ def test_a_description_gives_way_to_jobs_but_not_to_drawing(
     gate.entered.wait(2.0)
     engine.post(lambda: None, urgent=urgent)
     gate.opened.set()
-    settle(engine)
+    until(lambda: len(memory.log) > descriptions)
+    engine.offer(frame(2))
+    until(lambda: memory.log[-1] == 'frame 2')
+    memory.log.pop()
     assert memory.log[1:] == ['ask describe'] * descriptions
 
 
