@@ -96,6 +96,12 @@ def test_evidence_and_failure_are_both_told():
     assert '1.5 s (25% of attention)' in text
 
 
+def test_calibrate_says_where_it_has_seen_too_little(tmp_path, capsys):
+    path = tmp_path / 'calibration.json'
+    assert main(['calibrate', '--frames', '24', '--budget-mib', '1.8', '--out', str(path)]) == 0
+    assert 'little to go by: give a longer recording' in capsys.readouterr().err
+
+
 def test_calibrate_writes_rising_thresholds_for_this_model(video, tmp_path, capsys):
     path = tmp_path / 'calibration.json'
     assert main(['calibrate', '--frames', '40', '--budget-mib', '1.8', '--out', str(path)]) == 0
@@ -105,8 +111,9 @@ def test_calibrate_writes_rising_thresholds_for_this_model(video, tmp_path, caps
     assert len(found['cv_thresholds']) == 3
     assert found['cv_thresholds'] == sorted(found['cv_thresholds'])
     assert found['layers'] == 4 and found['source'] == 'demo world'
-    out = capsys.readouterr().out
-    assert 'quartiles' in out and '--calibration' in out
+    said = capsys.readouterr()
+    assert 'quartiles' in said.out and '--calibration' in said.out
+    assert 'little to go by' not in said.err
     # Thresholds of other weights are refused.
     path.write_text(json.dumps({**found, 'weights': found['weights'][::-1]}))
     assert main(ask) == 2
