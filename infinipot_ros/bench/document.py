@@ -13,7 +13,7 @@ from infinipot_ros.bench.compression import Cost
 from infinipot_ros.bench.csv_files import about_text, read_about, read_rows
 from infinipot_ros.bench.decoding import decoding_text, DecodingRow
 from infinipot_ros.bench.document_retention import retention_section, retention_tables
-from infinipot_ros.bench.retention_report import read_report
+from infinipot_ros.bench.retention_report import cost_table, read_report
 from infinipot_ros.bench.scores import KeptRow, ScoreRow
 from infinipot_ros.bench.scores_command import kept_table, score_table
 from infinipot_ros.bench.share import share_table, ShareRow
@@ -33,6 +33,8 @@ demo model unless something else is said: **what it shows about policies holds f
 this world**; the papers measured the same policies on models of 7 billion parameters and found VaN
 strong there.
 """
+_LONG = ('colour, past', 'shape, past', 'did: yes, past', 'did: no', 'did: no, recombined',
+         'see now', 'evidence, past')
 
 
 def make_document(folder: Path) -> str:
@@ -42,10 +44,18 @@ def make_document(folder: Path) -> str:
     if findings.is_file():
         parts.append(findings.read_text(encoding='utf-8').strip())
     sections: Sequence[tuple[str, Callable[[Path], str]]] = (
-        ('retention', retention_section), ('scores', _scores), ('ablation', _ablations),
-        ('speed', _speeds), ('compression', _compression), ('soak', _soak))
+        ('retention', retention_section), ('long/retention', _long_streams), ('scores', _scores),
+        ('ablation', _ablations), ('speed', _speeds), ('compression', _compression),
+        ('soak', _soak))
     parts += [section(folder / name) for name, section in sections if (folder / name).is_dir()]
     return '\n\n'.join(part.strip() for part in parts) + '\n'
+
+
+def _long_streams(folder: Path) -> str:
+    report = read_report(folder)
+    return '\n\n'.join([
+        '## Longer streams', about_text(report.about),
+        *retention_tables(report, _LONG), markdown_table(*cost_table(report.costs))])
 
 
 def _scores(folder: Path) -> str:

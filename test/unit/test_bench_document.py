@@ -61,6 +61,15 @@ def test_findings_come_before_the_tables(tmp_path):
     assert 'flat' in page
 
 
+def test_longer_streams_have_a_section_of_their_own(tmp_path):
+    report = make_report(results(('tar', 'van')))
+    write_report(tmp_path / 'long' / 'retention', report, ['infinipot', 'x'], 3.0)
+    page = make_document(tmp_path)
+    assert '## Longer streams' in page and '## What is remembered' not in page
+    assert '| tar | 100 [100, 100] |' in page
+    assert 'ms first token' in page
+
+
 def test_speed_is_shown_for_every_configuration(tmp_path):
     for name in ('demo', 'qwen2_vl_0.5b'):
         folder = tmp_path / 'speed' / name
