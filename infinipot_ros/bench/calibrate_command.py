@@ -14,10 +14,9 @@ from typing import Any
 from infinipot_ros.ask_command import add_source_arguments, sampled_pictures
 from infinipot_ros.bench.tables import plain_table
 from infinipot_ros.errors import ConfigError
+from infinipot_ros.models.calibration import Calibration, FILE_NAME, NONE
 import numpy as np
 
-# As in models/calibration.py, which imports torch.
-FILE_NAME = 'infinipot_calibration.json'
 FEW_COMPRESSIONS = 8
 _HOW_TO_USE = ('--calibration, the node by its parameter calibration, and Python by '
                'load_model(..., calibration=...)')
@@ -39,7 +38,6 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     """Measure on a recording, print the CV of every layer, and write the thresholds."""
     path = writable(options.out) if options.out else _own_path(options.model)
     from infinipot_ros.models import load_model
-    from infinipot_ros.models.calibration import Calibration, NONE
     pictures = _demo_pictures(options) if options.file is None else (
         picture.rgb for picture in sampled_pictures(options))
     model = load_model(options.model, options.device, options.dtype, calibration=NONE)

@@ -67,8 +67,8 @@ class ManagedNode(LifecycleNode):
         """Return the lifecycle state as rcl has it: the next one once a transition is over."""
         if self.closed:
             return 'finalized'
-        return str(self._keeping_the_state_machine(
-            lambda: self._state_machine.current_state)()[1])
+        with self._state_machine:
+            return str(self._state_machine.current_state[1])
 
     @property
     def under_way(self) -> str:

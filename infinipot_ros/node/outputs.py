@@ -33,7 +33,7 @@ from sensor_msgs.msg import CompressedImage, PointCloud2
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, Evidence, FrameReceipt, VideoMemory
 
-# pictures for the sheets, beside the budget: some 3 MB, 9 MB of noise
+# JPEGs for the sheets, which are the node's and not in the budget of the memory
 MOST_PICTURES, PICTURE_PX = 256, 224
 SHEET_TILES = 12
 

@@ -51,6 +51,18 @@ def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
     return node, client
 
 
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Have models load until this is set."""
+    load, loaded = video_memory_node.acquire_model, threading.Event()
+
+    def slowly(values: Any) -> Any:
+        loaded.wait(20.0)
+        return load(values)
+    monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
+    return loaded
+
+
 def test_up_and_down_again_and_again(world: World) -> None:
     node, client = robot(world, 'unconfigured', autostart=False)
     assert client.ask('now ?').status == R.NOT_ACTIVE
@@ -128,13 +140,7 @@ def test_a_new_state_and_a_reason_are_told_only_once_the_transition_is_over(
 
 
 def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
-        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    load, loaded = video_memory_node.acquire_model, threading.Event()
-
-    def slowly(values: Any) -> Any:
-        loaded.wait(20.0)
-        return load(values)
-    monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
+        world: World, loaded: threading.Event) -> None:
     _, client = robot(world, 'unconfigured', autostart=False)
     configured = client.begin_change('configure')
     until(lambda: client.state() == 'configuring', 'configuring')
@@ -396,13 +402,7 @@ def test_a_destroyed_node_leaves_the_graph_with_all_its_services(world: World) -
 
 
 def test_a_node_destroyed_while_it_configures_does_not_take_the_process_along(
-        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    load, loaded = video_memory_node.acquire_model, threading.Event()
-
-    def slowly(values: Any) -> Any:
-        loaded.wait(20.0)
-        return load(values)
-    monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
+        world: World, loaded: threading.Event) -> None:
     node, client = robot(world, 'unconfigured', autostart=False)
     client.begin_change('configure')
     until(lambda: client.state() == 'configuring', 'configuring')
