@@ -16,6 +16,8 @@ from infinipot_ros.errors import ConfigError
 
 # Stamps past this many seconds are times since 1970, not since the start of a recording.
 _EPOCH_S = 1e8
+# More than any model reads, which then is what the memory takes.
+_ANY_MIB = 1e6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('file', type=Path, help='a video file, or the folder or file of a bag')
     parser.add_argument('questions', nargs='+', metavar='QUESTION')
     add_source_arguments(parser)
-    parser.add_argument('--budget-mib', type=float, default=8.0, help='all it may hold')
+    parser.add_argument('--budget-mib', type=float,
+                        help='all it may hold (default: what the model can read)')
     parser.add_argument('--policy', default='infinipot_v', help='what stays when it is full')
     parser.add_argument('--instant-frames', type=int, default=4,
                         help='newest frames that a question sees whole')
@@ -49,15 +52,12 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     """Build the memory of the recording and print an answer to every question."""
-    from infinipot_ros.memory import AnswerStatus, MemoryConfig, VideoMemory
+    from infinipot_ros.memory import AnswerStatus, VideoMemory
     from infinipot_ros.models import load_model
     pictures = sampled_pictures(options)
     model = load_model(
         options.model, options.device, options.dtype, calibration=options.calibration)
-    memory = VideoMemory(model, MemoryConfig(
-        budget_mib=options.budget_mib, policy=options.policy,
-        instant_frames=options.instant_frames, max_memory_tokens=options.max_memory_tokens,
-        max_evidence=options.evidence, thumbnail_px=0))
+    memory = VideoMemory(model, memory_config(options, model))
     first_ns = None
     for picture in pictures:
         memory.add_frame(picture.rgb, stamp_ns=picture.stamp_ns, frame_id=picture.frame_id)
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     status = memory.status()
     if first_ns is None:
         raise ConfigError(f"'{options.file}' has no picture that can be decoded")
-    print(as_summary(status, model.frames_per_step), file=sys.stderr)
+    print(as_summary(status, model.frames_per_step, options.budget_mib), file=sys.stderr)
     failed = 0
     for question in options.questions:
         answer = memory.ask(question)
@@ -73,6 +73,17 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
         print(_as_json(question, answer) if options.json
               else as_text(question, answer, first_ns))
     return 1 if failed else 0
+
+
+def memory_config(options: argparse.Namespace, model: Any) -> Any:
+    """Return the settings of the memory; without a budget it holds all that the model reads."""
+    from infinipot_ros.memory import MemoryConfig
+    budget_mib, most_tokens = options.budget_mib, options.max_memory_tokens
+    if budget_mib is None:
+        budget_mib, most_tokens = _ANY_MIB, most_tokens or model.shape.max_context_tokens
+    return MemoryConfig(
+        budget_mib=budget_mib, policy=options.policy, instant_frames=options.instant_frames,
+        max_memory_tokens=most_tokens, max_evidence=options.evidence, thumbnail_px=0)
 
 
 def sampled_pictures(options: argparse.Namespace) -> Iterator[Any]:
@@ -100,7 +111,7 @@ def sampled_pictures(options: argparse.Namespace) -> Iterator[Any]:
     return chosen()
 
 
-def as_summary(status: Any, frames_per_step: int) -> str:
+def as_summary(status: Any, frames_per_step: int, budget_mib: float | None = None) -> str:
     """Return what a person reads of a memory: what it saw, and what it still holds of that."""
     seen = status.frames_seen
     tokens = -(-seen // frames_per_step) * status.tokens_per_frame
@@ -109,8 +120,8 @@ def as_summary(status: Any, frames_per_step: int) -> str:
     else:
         kept = (f'{status.held_tokens / tokens:.0%} of what was in them is still remembered, '
                 f'in pieces of {status.frames_kept} frames')
-    return (f'{seen} frames seen; {kept} '
-            f'({status.held_bytes / 2**20:.2f} of {status.budget_bytes / 2**20:g} MiB)')
+    allowed = '' if budget_mib is None else f' of {budget_mib:g}'
+    return f'{seen} frames seen; {kept} ({status.held_bytes / 2**20:.2f}{allowed} MiB)'
 
 
 def as_text(question: str, answer: Any, first_ns: int) -> str:

@@ -97,7 +97,7 @@ NODE_PARAMETERS: tuple[Spec, ...] = (
          choices=('auto', 'float32', 'float16', 'bfloat16'), fixed=True),
     Spec('quantization', 'string', '', 'Load the weights in fewer bits; empty: as they are.',
          choices=('', 'int8', 'int4'), fixed=True),
-    Spec('budget_mib', 'double', 8.0,
+    Spec('budget_mib', 'double', 3.0,
          'Everything the memory may hold, in MiB; the weights of the model come on top. Can be '
          'lowered while running, and raised again up to what it was at configuration.',
          low=0.01, high=1_000_000.0),

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `infinipot`: answers about a video file, thresholds, and errors that help."""
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from infinipot_ros.bench.calibrate_command import thresholds_of
 from infinipot_ros.bench.commands import BENCHMARKS
 from infinipot_ros.cli import main
 from infinipot_ros.demo.world import Drive
-from infinipot_ros.memory import Answer, AnswerStatus, Evidence
+from infinipot_ros.memory import Answer, AnswerStatus, Evidence, MemoryConfig, VideoMemory
 from infinipot_ros.models import load_model
 from infinipot_ros.models.calibration import FILE_NAME
 from infinipot_ros.models.loading import demo_folder
@@ -52,6 +53,31 @@ def test_ask_answers_every_question_with_evidence_in_the_video(video, capsys):
     assert err.startswith('12 frames seen; everything is still remembered (')
     # Nothing of transformers, which would show how far it has loaded.
     assert len(err.splitlines()) == 1
+
+
+def test_the_default_budget_is_what_the_model_reads_and_warns_of_nothing(video, capsys, caplog):
+    for number in ([], ['--budget-mib', '8']):
+        assert main(['ask', str(video), 'what do you see now ?', *number]) == 0
+        err = capsys.readouterr().err
+        assert ('of 8 MiB)' in err) is bool(number)
+        assert bool(caplog.records) is bool(number)
+    assert 'stay unused' in caplog.text
+
+
+def test_a_cap_on_the_tokens_goes_before_what_the_model_reads():
+    options = build('video.mp4', 'q', '--max-memory-tokens', '200')
+    model = load_model('demo')
+    memory = VideoMemory(model, ask_command.memory_config(options, model))
+    assert memory.plan.camera_tokens == (200,)
+    whole = VideoMemory(model, ask_command.memory_config(build('video.mp4', 'q'), model))
+    most = VideoMemory(model, MemoryConfig(budget_mib=100.0, thumbnail_px=0))
+    assert whole.plan.camera_tokens == most.plan.camera_tokens
+
+
+def build(*arguments):
+    parser = argparse.ArgumentParser()
+    ask_command.add_arguments(parser)
+    return parser.parse_args(arguments)
 
 
 def test_ask_prints_for_people(video, capsys):
@@ -148,13 +174,13 @@ def test_calibrate_without_a_place_to_write_says_so_before_it_measures(tmp_path,
 
 def test_a_summary_is_in_words_for_pairs_of_frames_too():
     status = SimpleNamespace(frames_seen=9, tokens_per_frame=10, held_tokens=50, frames_kept=7,
-                             held_bytes=2**20, budget_bytes=2**21)
-    assert ask_command.as_summary(status, 2) == (
+                             held_bytes=2**20)
+    assert ask_command.as_summary(status, 2, 2.0) == (
         '9 frames seen; everything is still remembered (1.00 of 2 MiB)')
     status.frames_seen = 20
     assert ask_command.as_summary(status, 2) == (
         '20 frames seen; 50% of what was in them is still remembered, in pieces of 7 frames '
-        '(1.00 of 2 MiB)')
+        '(1.00 MiB)')
 
 
 def test_calibrate_says_when_the_memory_was_never_full(tmp_path, capsys):

@@ -81,9 +81,15 @@ def test_models_with_different_calibrations_are_different_models(loaded):
         lease.release()
 
 
+def test_the_default_budget_is_one_that_the_default_model_can_use(caplog):
+    assert VALUES['model'] == 'demo'
+    make_memory(models.load_model('demo'), VALUES)
+    assert not caplog.records
+
+
 def test_a_budget_is_checked_without_touching_the_memory():
     memory = make_memory(tiny(), VALUES)
-    check_budget(memory, 4.0)
+    check_budget(memory, 2.0)
     with pytest.raises(BudgetError, match='the least that works'):
         check_budget(memory, 0.01)
     assert memory.config == memory_config(VALUES)
