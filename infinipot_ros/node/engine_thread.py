@@ -203,6 +203,9 @@ class EngineThread:
             self._describe_now()
         else:
             self._add_waiting(1)
+        self._take_stock()
+
+    def _take_stock(self) -> None:
         if self.memory is not None:
             self.status = self.memory.status()
 
@@ -210,6 +213,7 @@ class EngineThread:
         if not job.abandoned:
             try:
                 job.result = job.function()
+                self._take_stock()  # who has waited for the job finds what it has done
             except BaseException as error:  # raised again where it is waited for
                 job.error = error
         job.done.set()
@@ -220,6 +224,7 @@ class EngineThread:
             self._catch_up(question)
             question.answer = self._ask_memory(question)
             self.counts['answered'] += 1
+            self._take_stock()
         except Exception as error:  # raised again where it is waited for
             question.error = error
             if not isinstance(error, Cancelled | TimeoutError):

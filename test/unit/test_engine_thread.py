@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 PICTURE = np.zeros((8, 8, 3), np.uint8)
+PATIENCE_S = 60.0  # of a test with a busy machine; nothing here takes that long
 
 
 class ScriptedMemory:
@@ -74,16 +75,16 @@ def engine(memory: ScriptedMemory, told: list[Any]) -> Iterator[EngineThread]:
                   on_description=lambda answer: told.append(('description', answer)))
     thread = EngineThread(hooks)
     thread.start()
-    thread.call(lambda: thread.set_memory(memory), 1.0)  # type: ignore[arg-type]
+    thread.call(lambda: thread.set_memory(memory), PATIENCE_S)  # type: ignore[arg-type]
     yield thread
-    assert thread.stop(2.0)
+    assert thread.stop(PATIENCE_S)
 
 
 def frame(stamp_ns: int) -> Frame:
     return Frame('camera', stamp_ns, 'optical', PICTURE)
 
 
-def question(text: str = 'what', timeout_s: float = 2.0) -> Question:
+def question(text: str = 'what', timeout_s: float = PATIENCE_S) -> Question:
     return Question(text, time.monotonic() + timeout_s)
 
 
@@ -95,12 +96,15 @@ class Gate:
 
     def __call__(self, *unused: Any) -> None:
         self.entered.set()
-        assert self.opened.wait(5.0)
+        assert self.opened.wait(PATIENCE_S)
+
+    def wait_until_entered(self) -> None:
+        assert self.entered.wait(PATIENCE_S)
 
 
 def until(true: Callable[[], Any]) -> None:
     """Wait until something is true."""
-    end = time.monotonic() + 3.0
+    end = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < end
         time.sleep(0.002)
@@ -108,7 +112,8 @@ def until(true: Callable[[], Any]) -> None:
 
 def settle(engine: EngineThread) -> None:
     """Wait until nothing waits."""
-    until(lambda: engine.waiting() == (0, 0) and engine.busy_since is None)
+    until(lambda: not engine._describe and engine.busy_since is None
+          and engine.waiting() == (0, 0))
 
 
 def test_words_that_the_model_does_not_know_come_with_the_answer(engine, memory) -> None:
@@ -130,35 +135,35 @@ def test_a_question_knows_what_was_due_before_it_and_the_newest_frame(memory) ->
     hooks = Hooks(newest=lambda: [frame(99)])
     engine = EngineThread(hooks)
     engine.start()
-    engine.call(lambda: engine.set_memory(memory), 1.0)
+    engine.call(lambda: engine.set_memory(memory), PATIENCE_S)
     gate = Gate()
     memory.during_frame = gate
     for stamp in (1, 2, 3):
         engine.offer(frame(stamp))
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     asked = [engine.ask(question(name)) for name in 'ab']
     gate.opened.set()
     for item in asked:
         item.wait()
     assert memory.log == ['frame 1', 'frame 2', 'frame 3', 'frame 99', 'ask a',
                           'frame 99', 'ask b']
-    engine.stop(2.0)
+    engine.stop(PATIENCE_S)
 
 
 def test_a_newest_frame_that_cannot_be_had_does_not_cost_the_answer(memory, told) -> None:
     thread = EngineThread(Hooks(newest=lambda: [1 // 0],  # type: ignore[list-item]
                                 on_error=lambda what, error: told.append((what, str(error)))))
     thread.start()
-    thread.call(lambda: thread.set_memory(memory), 1.0)
+    thread.call(lambda: thread.set_memory(memory), PATIENCE_S)
     assert thread.ask(question('a')).wait().text == 'A'
     assert told == [('frame', 'integer division or modulo by zero')]
-    assert thread.stop(2.0)
+    assert thread.stop(PATIENCE_S)
 
 
 def test_jobs_go_before_questions_and_questions_before_later_frames(engine, memory) -> None:
     gate = Gate()
     engine.post(gate)
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     item = engine.ask(question('a'))
     job = engine.post(lambda: memory.log.append('job'))
     gate.opened.set()
@@ -174,21 +179,19 @@ def test_the_queue_of_questions_is_bounded_and_says_busy_at_once(engine, memory)
     memory.during_ask = gate
     engine.max_questions = 2
     asked = [engine.ask(question('0'))]
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     asked += [engine.ask(question('1')), engine.ask(question('2'))]
-    started = time.monotonic()
     with pytest.raises(BusyError, match=r'qa\.queue is 2'):
-        engine.ask(question('3'))
-    assert time.monotonic() - started < 0.05
+        engine.ask(question('3'))  # while the gate is closed, so it waits for nothing
     gate.opened.set()
     assert [item.wait().text for item in asked] == ['0', '1', '2']
     assert engine.counts['busy'] == 1
 
 
 def test_frames_are_bounded_the_newest_stay_and_drops_are_counted(engine, memory) -> None:
-    gate = Gate()
+    gate, started = Gate(), time.monotonic()
     engine.post(gate)
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     engine.max_frames = 3
     for stamp in range(10):
         engine.offer(frame(stamp))
@@ -197,16 +200,18 @@ def test_frames_are_bounded_the_newest_stay_and_drops_are_counted(engine, memory
     settle(engine)
     assert memory.log == ['frame 7', 'frame 8', 'frame 9']
     assert engine.dropped == {'model busy': 7}
-    assert time.monotonic() - engine.last_overrun < 60.0
+    assert engine.last_overrun >= started
 
 
 def test_a_model_that_hangs_costs_its_caller_the_deadline_and_no_more(engine, memory) -> None:
     gate = Gate()
     memory.during_ask = gate
-    started = time.monotonic()
+    asked = engine.ask(question('hang'))
+    gate.wait_until_entered()
+    asked.deadline = time.monotonic() + 0.2
     with pytest.raises(TimeoutError, match='has not come back'):
-        engine.ask(question('hang', timeout_s=0.2)).wait()
-    assert 0.2 <= time.monotonic() - started < 0.2 + GRACE_S + 0.3
+        asked.wait()  # while the gate is closed
+    assert time.monotonic() >= asked.deadline + GRACE_S
     assert engine.hung_s() > 0.2
     waiting = engine.ask(question('behind', timeout_s=0.1))
     with pytest.raises(TimeoutError):
@@ -221,7 +226,7 @@ def test_cancelling_stops_the_one_running_and_the_ones_waiting(engine, memory) -
     gate = Gate()
     memory.during_ask = gate
     running = engine.ask(question('running'))
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     waiting = engine.ask(question('waiting'))
     engine.cancel_questions('deactivated')
     with pytest.raises(Cancelled, match='deactivated'):
@@ -272,7 +277,7 @@ def test_the_picture_that_a_camera_has_sent_before_is_left_out(engine, memory) -
         offer(camera, stamp_ns, digest)
     assert memory.log == [f'frame {stamp_ns}' for stamp_ns in (1, 3, 4, 5, 7, 8)]
     assert engine.dropped['stuck'] == 2
-    engine.call(engine.forget_pictures, 1.0)
+    engine.call(engine.forget_pictures, PATIENCE_S)
     offer('rear', 9, b'a')
     memory.during_frame = lambda: 1 / 0
     offer('rear', 10, b'c')
@@ -289,7 +294,7 @@ def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, to
     memory.during_ask = gate
     engine.describe()
     engine.describe()
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     item = engine.ask(question('first'))
     gate.opened.set()
     assert item.wait().text == 'FIRST'
@@ -318,7 +323,7 @@ def test_a_description_gives_way_to_jobs_but_not_to_drawing(
     gate = Gate()
     memory.during_ask = gate
     engine.describe()
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     engine.post(lambda: None, urgent=urgent)
     gate.opened.set()
     until(lambda: len(memory.log) > descriptions)
@@ -329,13 +334,13 @@ def test_a_description_gives_way_to_jobs_but_not_to_drawing(
 
 
 def test_jobs_return_raise_and_time_out(engine, memory) -> None:
-    assert engine.call(lambda: 42, 1.0) == 42
+    assert engine.call(lambda: 42, PATIENCE_S) == 42
     with pytest.raises(ValueError, match='no'):
-        engine.call(lambda: int('no'), 1.0)
+        engine.call(lambda: int('no'), PATIENCE_S)
     gate = Gate()
     memory.during_ask = gate
     asked = engine.ask(question('long'))
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     with pytest.raises(BusyError, match='try again'):
         engine.call(lambda: memory.log.append('too late'), 0.05)
     gate.opened.set()
@@ -344,12 +349,27 @@ def test_jobs_return_raise_and_time_out(engine, memory) -> None:
     assert memory.log == ['ask long']
 
 
+def test_who_has_waited_finds_the_state_after_it(engine, memory) -> None:
+    """The end of a job or a question is told last, when its status is there already."""
+    status = memory.status
+
+    def slow() -> Any:
+        time.sleep(0.1)
+        return status()
+    memory.status = slow
+    engine.call(lambda: setattr(memory, 'frames_seen', 7), PATIENCE_S)
+    assert engine.status.frames_seen == 7
+    memory.during_ask = lambda call: setattr(memory, 'frames_seen', 8)
+    engine.ask(question()).wait()
+    assert engine.status.frames_seen == 8
+
+
 def test_two_engines_take_turns_on_one_model(engine, memory) -> None:
     lock = threading.Lock()
     other, theirs = EngineThread(Hooks()), ScriptedMemory()
     other.start()
-    engine.call(lambda: engine.set_memory(memory, lock), 1.0)
-    other.call(lambda: other.set_memory(theirs, lock), 1.0)
+    engine.call(lambda: engine.set_memory(memory, lock), PATIENCE_S)
+    other.call(lambda: other.set_memory(theirs, lock), PATIENCE_S)
     inside = []
 
     def alone(call: Any) -> None:
@@ -362,17 +382,17 @@ def test_two_engines_take_turns_on_one_model(engine, memory) -> None:
     assert [item.wait().text for item in asked] == ['0', '0', '1', '1', '2', '2', '3', '3']
     with lock, pytest.raises(TimeoutError):
         other.ask(question('late', timeout_s=0.05)).wait()
-    assert other.stop(2.0)
+    assert other.stop(PATIENCE_S)
 
 
 def test_stopping_answers_everyone_and_refuses_what_comes_later(memory) -> None:
     engine = EngineThread(Hooks())
     engine.start()
-    engine.call(lambda: engine.set_memory(memory), 1.0)
+    engine.call(lambda: engine.set_memory(memory), PATIENCE_S)
     gate = Gate()
     memory.during_ask = gate
     running, waiting = engine.ask(question('r')), engine.ask(question('w'))
-    gate.entered.wait(2.0)
+    gate.wait_until_entered()
     assert not engine.stop(0.05)
     with pytest.raises(Cancelled, match='shutting down'):
         waiting.wait()
@@ -380,7 +400,7 @@ def test_stopping_answers_everyone_and_refuses_what_comes_later(memory) -> None:
         engine.ask(question('later'))
     gate.opened.set()
     assert running.wait().status.name == 'CANCELLED'
-    assert engine.stop(2.0)
+    assert engine.stop(PATIENCE_S)
 
 
 def test_a_hook_that_raises_is_reported_and_nothing_stops(memory, told) -> None:
@@ -389,8 +409,8 @@ def test_a_hook_that_raises_is_reported_and_nothing_stops(memory, told) -> None:
     engine = EngineThread(Hooks(on_frame=bad, on_answer=bad,
                                 on_error=lambda what, error: told.append(what)))
     engine.start()
-    engine.call(lambda: engine.set_memory(memory), 1.0)
+    engine.call(lambda: engine.set_memory(memory), PATIENCE_S)
     engine.offer(frame(1))
     assert engine.ask(question('a')).wait().text == 'A'
-    assert engine.stop(2.0)
+    assert engine.stop(PATIENCE_S)
     assert told == ['engine', 'engine']
