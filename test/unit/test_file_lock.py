@@ -36,7 +36,7 @@ def test_another_process_is_named_and_its_end_frees_the_file(tmp_path: Path) -> 
         for words in (str(path), f'process {other.pid}, node /other', 'checkpoint.directory'):
             assert words in str(refused.value)
         other.send_signal(signal.SIGKILL)
-        other.wait(10.0)
+        other.wait(60.0)
         assert ours.claim(path)
 
 
