@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 import json
 from pathlib import Path
@@ -13,6 +14,7 @@ import sys
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
+from infinipot_ros.wording import left_out
 
 # Stamps past this many seconds are times since 1970, not since the start of a recording.
 _EPOCH_S = 1e8
@@ -69,7 +71,10 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     failed = 0
     for question in options.questions:
         answer = memory.ask(question)
-        failed += answer.status is not AnswerStatus.ANSWERED
+        if answer.status is AnswerStatus.ANSWERED:
+            answer = replace(answer, message=left_out(model.unknown_words(question)))
+        else:
+            failed += 1
         print(_as_json(question, answer) if options.json
               else as_text(question, answer, first_ns))
     return 1 if failed else 0
@@ -127,10 +132,10 @@ def as_summary(status: Any, frames_per_step: int, budget_mib: float | None = Non
 def as_text(question: str, answer: Any, first_ns: int) -> str:
     """Return what a person reads: the answer, how sure it is, and when it was seen."""
     lines = [question, f'  {answer.text or "-"}']
+    if answer.status.value == 'answered':
+        lines[1] += f'   (confidence {answer.confidence:.2f}, {answer.latency_s * 1e3:.0f} ms)'
     if answer.message:
         lines.append(f'  {answer.status.value}: {answer.message}')
-    else:
-        lines[1] += f'   (confidence {answer.confidence:.2f}, {answer.latency_s * 1e3:.0f} ms)'
     if answer.evidence:
         lines.append('  evidence: ' + '; '.join(
             f'{when(item.stamp_ns, first_ns)} ({item.relevance:.0%} of attention)'

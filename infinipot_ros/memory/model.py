@@ -97,6 +97,9 @@ class VisionLanguageModel(Protocol):
     def unknown_words(self, text: str) -> list[str]:
         """Return the words of a user's text that mean nothing to the model."""
 
+    def nothing_understood(self, text: str) -> str:
+        """Say why no word of a user's text means anything to the model, and how to ask, or ''."""
+
     def embed(self, ids: Sequence[int]) -> Tensor:
         """Return the embeddings [n, hidden] of token ids."""
 

@@ -102,6 +102,11 @@ class HuggingFaceModel:
         """Return the words of a user's text that mean nothing to the model."""
         return self._prompt.unknown_words(text)
 
+    def nothing_understood(self, text: str) -> str:
+        """Say why a user's text means nothing to the model, and how to ask; '' if it does."""
+        why = self._prompt.nothing_understood(text)
+        return f'{why}. Ask, for example, {self.describe_prompt!r}' if why else ''
+
     def embed(self, ids: Sequence[int]) -> Tensor:
         """Return [n, hidden]."""
         found: Tensor = self._embedding(torch.tensor(ids, device=self.shape.device))

@@ -8,9 +8,15 @@ import string
 from typing import Any
 
 from infinipot_ros.errors import ModelLoadError
+from infinipot_ros.wording import named
 
 _MARK = 'INFINIPOT{}TEXT'
 _MARKS = re.compile(r'INFINIPOT(\d+)TEXT')
+_WORDS = re.compile(r'[^\W_]+')
+# For private use: only a vocabulary that lacks words has no token for it.
+_NO_WORD = '\U000F0000'
+# A vocabulary no larger than this is told whole.
+_WORDS_TOLD = 100
 
 
 class ChatPrompt:
@@ -97,6 +103,21 @@ class ChatPrompt:
             return []
         words = dict.fromkeys(word.strip(string.punctuation) for word in text.split())
         return [word for word in words if word and unknown in self._encode_plain(word)]
+
+    def nothing_understood(self, text: str) -> str:
+        """Say why a text means nothing to the model, and what does; '' if a word of it does."""
+        unknown = self._tokenizer.unk_token_id
+        if unknown is None or unknown not in self._encode_plain(_NO_WORD):
+            return ''
+        words = list(dict.fromkeys(_WORDS.findall(text)))
+        if any(unknown not in self._encode_plain(word) for word in words):
+            return ''
+        ids = self._tokenizer.get_vocab()
+        known = [word for word in sorted(ids, key=ids.__getitem__) if _WORDS.fullmatch(word)]
+        told = f'; it knows {", ".join(known)}' if len(known) <= _WORDS_TOLD else ''
+        if not words:
+            return f'there is no word in the question{told}'
+        return f'the model knows no word of the question, which has {named(words)}{told}'
 
     def _encode_plain(self, text: str) -> list[int]:
         # A lone surrogate cannot be tokenised at all.

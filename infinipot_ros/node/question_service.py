@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 import math
 import threading
@@ -18,6 +18,7 @@ from infinipot_ros.node.messages import clean, fill_answer, fill_refusal, to_ns,
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.work import Question
 from infinipot_ros.srv import VideoQA
+from infinipot_ros.wording import left_out
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 LONGEST_TIMEOUT_S = 3600.0
 DIALOGUE_TURNS = 4
 REQUESTS_AT_ONCE = 200
-WORDS_NAMED, WORD_CHARS = 5, 40
 
 
 class QuestionService:
@@ -109,7 +109,7 @@ class QuestionService:
             return 'FAILED', f'the model failed: {describe(error)}', None
         if answer.status.name == 'ANSWERED':
             self._remember(request, answer.text)
-            answer = replace(answer, message=_not_understood(question.unknown_words))
+            answer = replace(answer, message=left_out(question.unknown_words))
         return answer.status.name, answer.message, answer
 
     def _problem(self, request: VideoQA.Request) -> str:
@@ -156,16 +156,6 @@ class QuestionService:
                 self._dialogue.clear()
             self._dialogue.append((_printable(request.question), said))
             del self._dialogue[:-DIALOGUE_TURNS]
-
-
-def _not_understood(words: Sequence[str]) -> str:
-    """Say which words of a question that was answered had no part in the answer; '' if none."""
-    if not words:
-        return ''
-    named = ', '.join(repr(word[:WORD_CHARS]) for word in words[:WORDS_NAMED])
-    more = f' and {len(words) - WORDS_NAMED} more' if len(words) > WORDS_NAMED else ''
-    return (f'the model does not know {named}{more}; the answer takes no account of that, '
-            'whatever its confidence')
 
 
 def _printable(text: str) -> str:

@@ -88,9 +88,20 @@ def test_ask_prints_for_people(video, capsys):
     assert '% of attention' in out
 
 
-def test_a_question_that_is_not_answered_is_a_failure(video, capsys):
-    assert main(['ask', str(video), ' ']) == 1
-    assert 'the question is empty' in capsys.readouterr().out
+@pytest.mark.parametrize(('question', 'words'), [
+    (' ', 'the question is empty'), ('???', 'there is no word in the question; it knows '),
+    ('qwertz', "knows no word of the question, which has 'qwertz'; it knows ")])
+def test_a_question_that_is_not_answered_is_a_failure(video, question, words, capsys):
+    assert main(['ask', str(video), question]) == 1
+    out = capsys.readouterr().out
+    assert 'bad_request: ' in out and words in out and 'confidence' not in out
+
+
+def test_ask_names_the_words_that_it_leaves_out(video, capsys):
+    assert main(['ask', str(video), 'where is the teapot ?']) == 0
+    out = capsys.readouterr().out
+    assert "answered: the model does not know 'teapot'; the answer takes no account" in out
+    assert '(confidence ' in out
 
 
 @pytest.mark.parametrize(('arguments', 'words'), [

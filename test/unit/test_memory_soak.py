@@ -51,6 +51,9 @@ class TwoLayers:
     def suffix_ids(self, question, history=()):
         return [3, *range(4, 4 + len(question)), 5]
 
+    def nothing_understood(self, text):
+        return ''
+
     def question_tokens(self, text):
         return len(text)
 

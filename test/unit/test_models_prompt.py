@@ -57,6 +57,27 @@ def test_words_without_a_token_are_named_once():
     assert tiny('qwen2_vl').unknown_words('quux \u2603') == [], 'bytes are tokens there'
 
 
+@pytest.mark.parametrize(('text', 'words'), [
+    ('???', 'there is no word'), ('qwertz, where_is', None), ('qwertz uiop!', "'qwertz', 'uiop'"),
+    ('_red_', None), ('<|video_pad|>', "'video', 'pad'"), ('何が?', '何が'),
+    ('x.y, x', "'x', 'y';")])
+def test_a_text_without_a_word_that_is_known_is_told_with_those_that_are(text, words):
+    why = load_model('demo').nothing_understood(text)
+    assert bool(why) is (words is not None)
+    if words:
+        assert words in why and ' red, orange, ' in why and 'unk' not in why and '?,' not in why
+        assert why.endswith("Ask, for example, 'what do you see now ?'")
+    for family in ('qwen2_vl', 'llava_onevision'):
+        assert tiny(family).nothing_understood(text) == ''
+
+
+def test_a_long_vocabulary_is_not_told(monkeypatch):
+    prompt = load_model('demo')._prompt
+    monkeypatch.setattr('infinipot_ros.models.prompt._WORDS_TOLD', 3)
+    assert prompt.nothing_understood('q') == (
+        "the model knows no word of the question, which has 'q'")
+
+
 def test_a_question_changes_nothing_but_its_own_place(case):
     model, control, _ = case
     plain = model.suffix_ids('what is it ?')
