@@ -26,7 +26,8 @@ class Sizes:
     `suffix_tokens` is what a model's template puts around an empty question; `picture_px` the
     (height, width) at which frames are encoded; `window_queries` the tokens whose queries a policy
     wants kept; `has_filter` whether it compares a frame's embeddings with an
-    earlier frame's, which is held for that; `state_bytes` what it remembers for each head.
+    earlier frame's, which is held for that; `state_bytes` what it remembers for each head;
+    `fetched_tokens` the room of one camera for what a question fetches from host memory.
     """
 
     shape: ModelShape
@@ -41,6 +42,7 @@ class Sizes:
     window_queries: int = 0
     has_filter: bool = False
     state_bytes: int = 0
+    fetched_tokens: int = 0
 
     @property
     def tokens_per_frame(self) -> int:
@@ -121,11 +123,12 @@ def kv_bytes(shape: ModelShape) -> int:
 def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> BudgetPlan:
     """Price a memory whose cameras hold so many tokens."""
     shape, config = sizes.shape, sizes.config
-    cameras, tokens = len(camera_tokens), sum(camera_tokens)
+    cameras, tokens, fetched = len(camera_tokens), sum(camera_tokens), sizes.fetched_tokens
     per_token, element = kv_bytes(shape), shape.dtype.itemsize
     scratch = sizes.scratch_tokens
-    workspace = sizes.sink_tokens + tokens + cameras * sizes.instant_tokens + scratch
-    segments = [count + sizes.instant_tokens for count in camera_tokens]
+    # A pass reads a camera's cumulative cache, or what was fetched in its stead.
+    segments = [max(count, fetched) + sizes.instant_tokens for count in camera_tokens]
+    workspace = sizes.sink_tokens + sum(segments) + scratch
     positions = 1 + sizes.scheme.last_position(
         sizes.sink_tokens, segments, scratch, sizes.newest_grid
     )
@@ -134,10 +137,12 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
     evidence_layers = len(config.evidence_layers) or shape.layers
     held_layers = shape.layers if config.hold_rotated_keys else 1
     head_row = shape.head_dim * element
+    label_bytes = shape.layers * shape.kv_heads * 8
     parts = {
         'sinks': cameras * sizes.sink_tokens * per_token,
         'cumulative': tokens * per_token,
-        'provenance': tokens * shape.layers * shape.kv_heads * 8,
+        'provenance': tokens * label_bytes,
+        'fetched': cameras * fetched * (per_token + label_bytes),
         'instant': cameras * sizes.instant_tokens * per_token,
         'features': cameras
         * (config.instant_frames + 1)
@@ -188,12 +193,14 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
             f'({config.instant_frames}), max_question_tokens ({config.max_question_tokens}), '
             f'max_new_tokens ({config.max_new_tokens}), frame_size_px or the number of cameras'
         )
+    _check_fetched(sizes)
     smallest = plan_for(sizes, least, 0).total_bytes
     if smallest > budget:
+        fetched = f', question_tokens {sizes.fetched_tokens}' if sizes.fetched_tokens else ''
         raise BudgetError(
             f'budget_mib is {config.budget_mib:g} and the least that works with this model, '
             f'{len(shares)} camera(s) of {frame} tokens a frame and instant_frames '
-            f'{config.instant_frames} is {math.ceil(smallest / MIB * 100) / 100:.2f}'
+            f'{config.instant_frames}{fetched} is {math.ceil(smallest / MIB * 100) / 100:.2f}'
         )
 
     def spread(tokens: int) -> tuple[int, ...]:
@@ -217,13 +224,26 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
 
 def most_tokens(sizes: Sizes) -> int:
     """Return how many tokens of the past the model can read beside all the rest."""
-    config = sizes.config
-    cameras = len(config.cameras)
-    rest = sizes.sink_tokens + cameras * sizes.instant_tokens + sizes.text_tokens
-    most = sizes.shape.max_context_tokens - rest
-    if config.max_memory_tokens:
-        most = min(most, config.max_memory_tokens)
+    most = _room_of_model(sizes)
+    if sizes.config.max_memory_tokens:
+        most = min(most, sizes.config.max_memory_tokens)
     return most
+
+
+def _room_of_model(sizes: Sizes) -> int:
+    cameras = len(sizes.config.cameras)
+    rest = sizes.sink_tokens + cameras * sizes.instant_tokens + sizes.text_tokens
+    return sizes.shape.max_context_tokens - rest
+
+
+def _check_fetched(sizes: Sizes) -> None:
+    cameras, room = len(sizes.config.cameras), _room_of_model(sizes)
+    if cameras * sizes.fetched_tokens > room:
+        raise BudgetError(
+            f'question_tokens is {sizes.fetched_tokens} and the model reads '
+            f'{sizes.shape.max_context_tokens} tokens, which leaves {room // cameras} for what a '
+            f'question fetches for each of {cameras} camera(s): lower it'
+        )
 
 
 def _thumbnails(sizes: Sizes, budget: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from infinipot_ros.memory.budget import Sizes
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import ModelShape, RgbImage
+from infinipot_ros.memory.offload import HostStore
 from infinipot_ros.memory.policies.registry import TokenFilter
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +102,9 @@ class CameraMemory:
 
     `instant_frames` says what is in the instant cache; None that it has to be built again.
     `pending` is the first frame of a pair whose second has not come. `judged_until` is the newest
-    frame that a compression has seen; `policy_state` what a policy remembers, per layer.
+    frame that a compression has seen; `policy_state` what a policy remembers, per layer. Where the
+    policy offloads, `store` has every frame that was in the cumulative cache, and `fetched` is the
+    room for what a question reads of it; nothing stays in that room.
     """
 
     def __init__(
@@ -112,6 +115,8 @@ class CameraMemory:
         self.index = index
         self.name = name
         self.past = LayerCache(shape, tokens, prefix=sizes.sink_tokens, provenance=True)
+        self.store = HostStore(shape, sizes.tokens_per_frame) if sizes.fetched_tokens else None
+        self.fetched = LayerCache(shape, sizes.fetched_tokens, provenance=True)
         self.buffer = FeatureBuffer(shape, sizes.config.instant_frames, sizes.tokens_per_frame)
         self.instant = LayerCache(shape, sizes.instant_tokens)
         self.window: list[Tensor] = [
@@ -134,6 +139,8 @@ class CameraMemory:
     def clear(self) -> None:
         """Forget everything but the sinks."""
         self.past.crop(0)
+        if self.store is not None:
+            self.store.clear()
         self.instant.crop(0)
         self.buffer.clear()
         self.instant_frames: tuple[InstantFrame, ...] | None = None

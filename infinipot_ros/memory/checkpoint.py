@@ -29,6 +29,7 @@ from torch import Tensor
 
 FORMAT = 'infinipot_ros memory'
 VERSION = 1
+_STORE = 'store.'
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,12 @@ def restore(state: MemoryState, saved: Saved) -> None:
             f'{saved.path}: its frames have {saved.facts["grid"]} tokens, the configuration gives '
             f'{list(state.sizes.scheme.grid)}; use the same frame_size_px'
         )
+    stored = f'camera0.{_STORE}frames' in saved.tensors
+    if stored != bool(state.stores):
+        raise CheckpointError(
+            f'{saved.path}: its policy {old.policy!r} {"keeps" if stored else "does not keep"} '
+            f'every frame in host memory, and {new.policy!r} {"does not" if stored else "does"}'
+        )
     try:
         _restore_table(state, saved)
         for camera, facts in zip(state.cameras, saved.facts['cameras'], strict=True):
@@ -215,6 +222,9 @@ def _tensors(state: MemoryState) -> Iterator[tuple[str, Tensor]]:
             yield f'{name}.values{layer}', _copy(past.values[layer][:, start:stop])
             for key, value in camera.policy_state[layer].items():
                 yield f'{name}.state{layer}.{key}', _copy(value)
+        if camera.store is not None:
+            for key, value in camera.store.tensors():
+                yield f'{name}.{_STORE}{key}', value
         yield f'{name}.frame', _copy(past.frames)
         yield f'{name}.patch', _copy(past.patches)
         yield f'{name}.features', _copy(camera.buffer.ordered())
@@ -260,6 +270,8 @@ def _restore_camera(
         camera.token_filter.restore(
             {key: value.to(past.frame.device) for key, value in found.items()}
         )
+    if camera.store is not None:
+        camera.store.restore(_named(tensors, f'{name}.{_STORE}'))
     past.frame[:, :, :count] = tensors[f'{name}.frame']
     past.patch[:, :, :count] = tensors[f'{name}.patch']
     past.commit(count)

@@ -15,6 +15,9 @@ from infinipot_ros.memory.policies.rows import BLOCK_ELEMENTS
 import torch
 from torch import Tensor
 
+#: What an offloading policy leaves on the device, for the next frames to be read over.
+LOCAL_WINDOW = 'rekv_no_offload'
+
 Observe = Callable[[CameraMemory, Policy, int], list[dict[str, Tensor]]]
 
 
@@ -31,17 +34,28 @@ class Compression:
 
     def __init__(self, config: MemoryConfig, grid: tuple[int, int], num_layers: int) -> None:
         """Look the policies up. Raises ConfigError when there is none of a name."""
-        self.policy = get_policy(config.policy)
+        chosen = get_policy(config.policy)
+        #: What fetches frames from host memory at a question; `policy` then keeps a window.
+        self.fetching = None if chosen.ranks_frames is None else chosen
+        self.policy = chosen if self.fetching is None else get_policy(LOCAL_WINDOW)
         self.config = config
         self.grid = grid
         self.num_layers = num_layers
-        asks = 'question' in self.policy.required or (
-            'attention' in self.policy.required and not self.policy.evicts
+        asks = (
+            self.fetching is not None
+            or 'question' in chosen.required
+            or ('attention' in chosen.required and not chosen.evicts)
         )
         name = config.question_policy or (config.policy if asks else '')
         if name and not config.question_tokens:
             raise ConfigError(f'policy {name} chooses at each question: set question_tokens')
-        self.question_policy = get_policy(name) if name else None
+        if self.fetching is not None and name not in ('', config.policy):
+            raise ConfigError(
+                f'policy {config.policy} itself fetches what a question reads: leave '
+                f'question_policy empty, not {name!r}'
+            )
+        #: What chooses, at a question, among what is on the device.
+        self.question_policy = get_policy(name) if name and self.fetching is None else None
 
     @property
     def tokens_per_frame(self) -> int:

@@ -102,7 +102,8 @@ class Construction:
 
         embeddings [n, hidden] are those of `patches` [n], or of all. With a choice the frame sees
         only what that keeps, and the rest is dropped when the frame has passed. Whatever fails
-        before that leaves the cache as it was. Returns the seconds spent moving what is kept.
+        before that leaves the cache, and a store in host memory, as they were. Returns the seconds
+        spent moving what is kept.
         """
         past, count = camera.past, embeddings.shape[0]
         sinks = self.config.sinks_in_cumulative
@@ -118,6 +119,8 @@ class Construction:
             coordinates = coordinates.pick(patches)
         context.begin(coordinates, count)
         checked(self.model.backbone(embeddings, context), 'a frame')
+        if camera.store is not None:
+            camera.store.write(target, target.prefix + target.stored_tokens)
         started = time.perf_counter()
         if choice is not None:
             self.drop(camera, choice)
@@ -126,6 +129,8 @@ class Construction:
             ):
                 past.write(layer, 0, keys[:, :count], values[:, :count])
         past.commit(count, frame, patches)
+        if camera.store is not None:
+            camera.store.commit(frame)
         return time.perf_counter() - started
 
     def drop(self, camera: CameraMemory, choice: Choice) -> None:

@@ -31,11 +31,19 @@ class FrameTable:
     Rows of fixed number, sorted by frame number, with room for some thumbnails.
 
     When a new frame finds no free thumbnail, the frame with the fewest kept tokens gives up its
-    own; when rows run out, such a frame gives up its row.
+    own; when rows run out, such a frame gives up its row. A table that `grows` gets more rows
+    instead: where every frame is kept in host memory, each has to be found there by its time.
     """
 
-    def __init__(self, capacity: int, thumbnails: int, thumbnail_px: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        thumbnails: int,
+        thumbnail_px: tuple[int, int],
+        grows: bool = False,
+    ) -> None:
         """Allocate rows and thumbnails (height, width of each)."""
+        self._capacity, self._grows = capacity, grows
         self._rows = np.zeros(capacity, ROW)
         self._count = 0
         height, width = thumbnail_px
@@ -45,8 +53,13 @@ class FrameTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows."""
-        return self._rows.nbytes
+        """Bytes of the rows there were room for at first."""
+        return self._capacity * ROW.itemsize
+
+    @property
+    def grown_nbytes(self) -> int:
+        """Bytes of the rows that came later."""
+        return self._rows.nbytes - self.nbytes
 
     @property
     def thumbnail_nbytes(self) -> int:
@@ -74,6 +87,7 @@ class FrameTable:
         small: RgbImage | None,
     ) -> None:
         """Add the row of a new frame with its `small` picture; frame numbers only grow."""
+        self.reserve()
         if self._count == len(self._rows):
             self._drop_least()
         row = self._rows[self._count]
@@ -81,6 +95,13 @@ class FrameTable:
         row['frame'], row['camera'], row['kept'] = frame, camera, kept
         row['thumbnail'] = self._slot()
         self._describe(row, stamp_ns, frame_id, pose, went_back, small)
+
+    def reserve(self) -> None:
+        """See that one more row fits, if the table grows; adding it then cannot fail."""
+        if self._grows and self._count == len(self._rows):
+            rows = np.zeros(2 * self._count, ROW)
+            rows[: self._count] = self.rows
+            self._rows = rows
 
     def replace(
         self,
@@ -167,6 +188,9 @@ class FrameTable:
 
     def resize(self, capacity: int, thumbnails: int) -> None:
         """Change the number of rows and of thumbnails, keeping those with the most tokens."""
+        self._capacity = capacity
+        if self._grows:
+            capacity = max(capacity, self._count)
         order = np.argsort(-self.rows['kept'], kind='stable')
         keep = np.zeros(self._count, bool)
         keep[order[:capacity]] = True
@@ -210,6 +234,8 @@ class FrameTable:
         saved._rows[:], saved._count = found, len(found)
         saved._thumbnails = pictures
         same_size = pictures.shape[1:] == self._thumbnails.shape[1:]
+        if self._grows and len(found) > len(self._rows):
+            self._rows = np.zeros(len(found), ROW)
         saved.resize(len(self._rows), len(self._thumbnails) if same_size else 0)
         self._rows[: saved._count] = saved.rows
         self._count = saved._count
@@ -221,6 +247,7 @@ class FrameTable:
     def clear(self) -> None:
         """Forget all rows."""
         self._keep(np.zeros(self._count, bool))
+        self._rows = self._rows[: self._capacity].copy() if self.grown_nbytes else self._rows
         self._names = ['']
 
     def find(self, frame: int) -> int | None:

@@ -27,6 +27,7 @@ def add_frame(
     """Take a checked picture in; what fails leaves the memory as it was."""
     started = time.perf_counter()
     model, table = state.model, state.table
+    table.reserve()
     small = table.small(rgb)
     picture = model.prepare(rgb, state.frame_size_px)
     sharp = (
@@ -133,7 +134,13 @@ def _novelty(camera: CameraMemory, embeddings: Tensor) -> float:
 
 
 def retain_rows(state: MemoryState, camera: CameraMemory) -> None:
-    """Drop the table rows of frames that have no token left, and count those of the rest."""
+    """
+    Drop the table rows of frames that have no token left, and count those of the rest.
+
+    A frame in a store in host memory keeps all its tokens, and its row.
+    """
+    if camera.store is not None:
+        return
     frames = camera.past.frames
     caches = frames.shape[0] * frames.shape[1]
     # Heads are in time order, so dropping neighbours first leaves little to sort.

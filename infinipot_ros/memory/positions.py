@@ -65,7 +65,8 @@ def aligned_ranks(
     age = count - dense
     if top is None:
         top = int(count.max())
-    if top > max_rank:
+    # A `top` that was given is one that was lowered already.
+    if top >= max_rank:
         recent = min(recent_frames, max_rank - 1)
         crowd = (count - recent).clamp_min(1)
         squeezed = recent + (age - recent) * (max_rank - recent) // crowd

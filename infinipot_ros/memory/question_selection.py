@@ -7,9 +7,10 @@ Tokens that are not read stay where they are, hidden; the others get the positio
 past.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from infinipot_ros.memory.attention import Piece
+from infinipot_ros.memory.attention import Piece, Watcher
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.construction import Construction
@@ -153,21 +154,21 @@ def _part(view: LayerView, heads: slice, columns: Tensor) -> LayerView:
     )
 
 
-class Selections:
-    """The selections of several cameras as one watcher."""
+class Watchers:
+    """What looks on for several cameras as one watcher."""
 
-    def __init__(self, each: list[Selection]) -> None:
+    def __init__(self, each: Sequence[Watcher]) -> None:
         """Watch for all of them."""
         self.each = each
 
     def before(self, layer: int, query: Tensor) -> None:
-        """See `Selection.before`."""
-        for selection in self.each:
-            selection.before(layer, query)
+        """See `Watcher.before`."""
+        for one in self.each:
+            one.before(layer, query)
 
     def after(
         self, layer: int, query: Tensor, keys: Tensor, scaling: float, mask: Tensor | None
     ) -> None:
-        """See `Selection.after`."""
-        for selection in self.each:
-            selection.after(layer, query, keys, scaling, mask)
+        """See `Watcher.after`."""
+        for one in self.each:
+            one.after(layer, query, keys, scaling, mask)

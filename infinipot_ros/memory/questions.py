@@ -8,11 +8,12 @@ import time
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
-from infinipot_ros.memory.attention import Context, Piece
+from infinipot_ros.memory.attention import Context, Piece, Watcher
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.decoding import decode, Decoded, Limits
 from infinipot_ros.memory.evidence import attended_frames, evidence_list, Labelled
-from infinipot_ros.memory.question_selection import Selection, Selections
+from infinipot_ros.memory.fetching import Fetch
+from infinipot_ros.memory.question_selection import Selection, Watchers
 from infinipot_ros.memory.records import Answer, AnswerStatus
 from infinipot_ros.memory.state import MemoryState
 import numpy as np
@@ -44,7 +45,7 @@ class _Scene:
 
     pieces: list[Piece]
     stretches: list[Labelled]
-    selections: list[Selection]
+    watchers: list[Watcher]
     base: int
 
 
@@ -87,7 +88,7 @@ def _fault(state: MemoryState, question: Question) -> str:
     since, until = question.since_ns, question.until_ns
     if since is not None and until is not None and since > until:
         return f'the span is empty: since {since} ns is after until {until} ns'
-    return state.model.nothing_understood(question.text)
+    return ''
 
 
 def _question_ids(state: MemoryState, question: Question) -> list[int]:
@@ -105,34 +106,47 @@ def _question_ids(state: MemoryState, question: Question) -> list[int]:
 
 def _scene(state: MemoryState, question: Question) -> _Scene | None:
     """Lay out sinks, then of each camera past and newest frames; None where no frame is left."""
-    build, compression = state.build, state.compression
-    policy = compression.question_policy
-    sinks = state.sizes.sink_tokens
+    build, sinks = state.build, state.sizes.sink_tokens
     scene = _Scene([build.sink_piece(question.cameras[0])], [Labelled(sinks, None)], [], sinks)
-    first, frames_left = sinks, False
+    frames_left = False
     for camera in question.cameras:
-        recent = compression.recent_frames(camera)
-        build.build_instant(camera, recent)
-        attended = _attended_past(state, camera, question)
-        if policy is not None:
-            selection = Selection(
-                build, compression, policy, camera, scene.base, first, attended)
-            scene.selections.append(selection)
-            piece, following = selection.piece, selection.following
-        else:
-            piece, following = build.past_piece(camera, scene.base, recent, attended=attended)
-        scene.pieces.append(piece)
-        scene.stretches.append(Labelled(piece.tokens, camera.past.frames))
-        first += piece.tokens
-        frames_left |= bool(piece.tokens) if attended is None else bool(attended.any())
+        build.build_instant(camera, state.compression.recent_frames(camera))
+        following, any_left = _past(state, camera, question, scene)
+        frames_left |= any_left
         instant, following, any_left = _instant(state, camera, question, scene.base, following)
         if instant is not None:
             scene.pieces.append(instant[0])
             scene.stretches.append(instant[1])
-            first += instant[0].tokens
             frames_left |= any_left
         scene.base = build.scheme.end(scene.base, following, state.sizes.newest_grid)
     return scene if frames_left else None
+
+
+def _past(
+    state: MemoryState, camera: CameraMemory, question: Question, scene: _Scene
+) -> tuple[int, bool]:
+    """Add what is read of a camera's past; return what follows, and whether any is attended to."""
+    build, compression = state.build, state.compression
+    policy, fetching = compression.question_policy, compression.fetching
+    recent = compression.recent_frames(camera)
+    if fetching is not None and camera.store is not None:
+        asked = set(_frames_in_span(state, question)) if question.has_span else None
+        fetch = Fetch(build, fetching, camera.store, camera.fetched, scene.base, recent, asked)
+        scene.watchers.append(fetch)
+        scene.pieces.append(fetch.piece)
+        scene.stretches.append(Labelled(fetch.tokens, fetch.frames))
+        return fetch.following, fetch.tokens > 0
+    attended = _attended_past(state, camera, question)
+    if policy is not None:
+        first = sum(piece.tokens for piece in scene.pieces)
+        selection = Selection(build, compression, policy, camera, scene.base, first, attended)
+        scene.watchers.append(selection)
+        piece, following = selection.piece, selection.following
+    else:
+        piece, following = build.past_piece(camera, scene.base, recent, attended=attended)
+    scene.pieces.append(piece)
+    scene.stretches.append(Labelled(piece.tokens, camera.past.frames))
+    return following, bool(piece.tokens) if attended is None else bool(attended.any())
 
 
 def _attended_past(
@@ -192,7 +206,7 @@ def _generate(state: MemoryState, question: Question, scene: _Scene, ids: list[i
         build.workspace,
         hold=True,
         recorder=recorder,
-        watcher=Selections(scene.selections) if scene.selections else None,
+        watcher=Watchers(scene.watchers) if scene.watchers else None,
     )
     decoded = decode(state.model, build.scheme, context, ids, scene.base, question.limits)
     scene.stretches.append(Labelled(context.added, None))

@@ -17,6 +17,7 @@ from infinipot_ros.memory.evidence import MassRecorder
 from infinipot_ros.memory.frame_table import FrameTable
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import VisionLanguageModel
+from infinipot_ros.memory.offload import HostStore
 from infinipot_ros.memory.positions import PositionScheme, Rotation
 import torch
 
@@ -81,7 +82,10 @@ class MemoryState:
         )
         self.recorder = MassRecorder(self.evidence_layers, shape, self.plan.workspace_tokens)
         self.table = FrameTable(
-            self.plan.table_rows, self.plan.thumbnails, self.sizes.thumbnail_px
+            self.plan.table_rows,
+            self.plan.thumbnails,
+            self.sizes.thumbnail_px,
+            grows=self.compression.fetching is not None,
         )
         self.next_frame = 0
         self.stamps_gone_back = 0
@@ -109,6 +113,7 @@ class MemoryState:
             window_queries=self.compression.policy.observe_tokens,
             has_filter=self.compression.policy.token_filter is not None,
             state_bytes=self.compression.policy.state_bytes,
+            fetched_tokens=0 if self.compression.fetching is None else config.question_tokens,
         )
 
     def _plan(self, sizes: Sizes) -> BudgetPlan:
@@ -155,6 +160,7 @@ class MemoryState:
             'sinks': sinks,
             'cumulative': sum(camera.past.nbytes for camera in cameras) - labels - sinks,
             'provenance': labels,
+            'fetched': sum(camera.fetched.nbytes for camera in cameras),
             'instant': sum(camera.instant.nbytes for camera in cameras),
             'features': sum(camera.buffer.nbytes for camera in cameras),
             'pictures': sum(camera.picture_nbytes for camera in cameras),
@@ -168,6 +174,16 @@ class MemoryState:
             'frame_table': self.table.nbytes,
             'thumbnails': self.table.thumbnail_nbytes,
         }
+
+    @property
+    def stores(self) -> list[HostStore]:
+        """The stores in host memory, of which there are none unless the policy offloads."""
+        return [camera.store for camera in self.cameras if camera.store is not None]
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes held beside the budget: the stores, and rows of the table for their frames."""
+        return sum(store.nbytes for store in self.stores) + self.table.grown_nbytes
 
     def resize(self, plan: BudgetPlan, config: MemoryConfig) -> None:
         """Give every part the size of a plan; what is stored has to fit it."""
@@ -196,7 +212,7 @@ class MemoryState:
         return self._plan(replace(self.sizes, config=config)), config
 
     def clear(self) -> None:
-        """Forget every frame; nothing is freed or allocated."""
+        """Forget every frame; nothing is freed or allocated but the stores in host memory."""
         for camera in self.cameras:
             camera.clear()
             camera.token_filter = self.compression.new_filter()

@@ -125,7 +125,12 @@ class VideoMemory:
         return self.ask(prompt or self.model.describe_prompt, **options)
 
     def status(self) -> MemoryStatus:
-        """Return bytes, tokens and counts; the bytes are those of the storage really held."""
+        """
+        Return bytes, tokens and counts; the bytes are those of the storage really held.
+
+        What a policy that offloads holds in host memory is in `host_bytes` and `host_tokens`
+        alone: the budget and every other number are the device's.
+        """
         state = self._state
         parts = state.bytes_by_part()
         rows = state.table.rows
@@ -134,6 +139,9 @@ class VideoMemory:
         frame = state.sizes.tokens_per_frame
         whole = sum(len(camera.whole_frames()) for camera in state.cameras)
         tokens = sum(c.past.stored_tokens for c in state.cameras) + whole * frame
+        host = sum(store.tokens for store in state.stores)
+        # What is on the device of a frame in a store is there as well.
+        remembered = host + whole * frame if state.stores else tokens
         instant = len(state.cameras) * state.sizes.instant_frames * frame
         return MemoryStatus(
             budget_bytes=state.plan.budget_bytes,
@@ -150,8 +158,10 @@ class VideoMemory:
             policy=self.config.policy,
             model=self.model.name,
             bytes_by_part=parts,
-            tokens_per_minute=tokens / (span_s / 60.0) if span_s > 0 else 0.0,
+            tokens_per_minute=remembered / (span_s / 60.0) if span_s > 0 else 0.0,
             van_pooling=van_pooling(self.config, self.model),
+            host_bytes=state.host_bytes,
+            host_tokens=host,
         )
 
     def frames(self) -> list[KeptFrame]:
@@ -164,12 +174,13 @@ class VideoMemory:
         Return, for each patch [rows, columns] of a frame, the share of caches that hold it.
 
         A cache is one head of one layer. None is the newest frame; one that is still in the
-        feature buffer is held whole.
+        feature buffer, or in host memory, is held whole.
         """
         state = self._state
         rows, columns = state.sizes.scheme.grid
         wanted = state.next_frame - 1 if frame is None else frame
-        if any(wanted in camera.whole_frames() for camera in state.cameras):
+        whole = [number for camera in state.cameras for number in camera.whole_frames()]
+        if wanted in whole or any(wanted in store.frames for store in state.stores):
             return np.ones((rows, columns), np.float32)
         shares = np.zeros(rows * columns, np.float32)
         for camera in state.cameras:
@@ -195,7 +206,7 @@ class VideoMemory:
         self._state.plan_for_budget(budget_mib)
 
     def reset(self) -> None:
-        """Forget every frame; nothing is freed or allocated."""
+        """Forget every frame; nothing on the device is freed or allocated."""
         self._state.clear()
 
     def save(self, path: str | Path) -> None:

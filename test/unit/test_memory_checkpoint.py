@@ -39,7 +39,9 @@ def test_answers_and_future_are_the_same(tmp_path, family, settings):
     name for name, policy in POLICIES.items()
     if policy.select.__module__.startswith('infinipot_ros.memory.policies.')))
 def test_every_policy_goes_on_as_if_it_had_never_been_saved(tmp_path, name):
-    settings = dict(CAP) if POLICIES[name].evicts else {'question_tokens': 30}
+    offloads = POLICIES[name].ranks_frames is not None
+    settings = dict(CAP) if POLICIES[name].evicts or offloads else {}
+    settings |= {} if POLICIES[name].evicts else {'question_tokens': 30}
     # Neighbours are alike, so that stc and ttm drop patches.
     drive = [rgb // 8 + 100 for rgb in pictures(45)]
     memory = filled(tiny(), 0, policy=name, **settings)

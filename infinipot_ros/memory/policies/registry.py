@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 Select = Callable[[LayerView, int], Tensor]
+RankFrames = Callable[[Tensor, Tensor], Tensor]
 
 
 class TokenFilter(Protocol):
@@ -71,6 +72,10 @@ class Policy:
     observe_prompt: str = ''
     #: Bytes of `LayerView.state` that it keeps for each head of a layer; the budget pays for them.
     state_bytes: int = 0
+    #: Offloads: every frame goes to a store in host memory, the device holds a local window that
+    #: frames are read over, and at each question this scores the stored frames, layer by layer:
+    #: mean keys [F, H, D], queries [Q, n, D] -> [F]. The best are fetched.
+    ranks_frames: RankFrames | None = None
     #: Makes what thins out a frame's embeddings before the language model, one for each camera.
     token_filter: Callable[..., TokenFilter] | None = None
 
@@ -178,8 +183,10 @@ def get_robot_policy(name: str) -> Policy:
         raise ConfigError(
             f'{error}; a robot can use: {allowed}, or one of your own as package.module:name'
         ) from error
-    if not policy.on_robot:
+    if not policy.on_robot or policy.ranks_frames is not None:
         reason = '' if policy.evicts else '; it never forgets, so that it would outgrow any budget'
+        if policy.ranks_frames is not None:
+            reason = '; it never forgets, so that it would outgrow any host memory'
         raise ConfigError(
             f'policy {name!r} is for benchmarks only: {policy.summary}{reason}; a robot can use: '
             f'{allowed}'

@@ -19,15 +19,38 @@ register(
 )(select_newest)
 
 
+def frame_likeness(means: Tensor, question: Tensor) -> Tensor:
+    """
+    Return the cosine of the question with each frame: [F, H, D], [Q, n, D] -> [F].
+
+    A frame is its mean key in every head, side by side; the question its mean query, averaged over
+    the queries that share a KV head. Raises `ConfigError` where queries do not share heads evenly.
+    """
+    heads, size = means.shape[1:]
+    if question.dim() != 3 or question.shape[0] % heads or question.shape[2] != size:
+        raise ConfigError(
+            f'question must be [a multiple of {heads} heads, tokens, {size}], '
+            f'not {list(question.shape)}'
+        )
+    asked = question.to(means.dtype).mean(1).view(heads, -1, size).mean(1).to(means.device)
+    return cosine_similarity(means.flatten(1), asked.flatten(), dim=-1)
+
+
 @register(
     'rekv',
     'everything in CPU memory, frames fetched by the question (ReKV)',
     required=('question',),
     on_robot=False,
     evicts=False,
+    ranks_frames=frame_likeness,
 )
 def select_rekv(view: LayerView, budget: int) -> Tensor:
-    """Fetch the frames most like the question, in time order, the last of them cut to fit."""
+    """
+    Keep the frames most like the question, in time order, the last of them cut to fit.
+
+    So chooses a question among what is on the device (`question_policy`); frames of the memory's
+    own policy come out of its store instead, by `frame_likeness`.
+    """
     place = torch.searchsorted(view.frame_ids, view.frame)
     # Frames are ranked, so that two equally relevant ones do not share the tokens between them.
     order = frame_relevance(view).argsort(descending=True, stable=True)
@@ -36,20 +59,6 @@ def select_rekv(view: LayerView, budget: int) -> Tensor:
 
 
 def frame_relevance(view: LayerView) -> Tensor:
-    """
-    Return the cosine of the question with each frame that is held, [F], in time order.
-
-    A frame is its mean key in every head, side by side; the question its mean query, averaged over
-    the queries that share a KV head. Raises `ConfigError` where queries do not share heads evenly.
-    """
+    """Return the likeness of the question to each frame that is held, [F], in time order."""
     assert view.question is not None  # Policy.required saw to it.
-    heads, size = view.num_heads, view.keys.shape[-1]
-    question = view.question
-    if question.dim() != 3 or question.shape[0] % heads or question.shape[2] != size:
-        raise ConfigError(
-            f'question must be [a multiple of {heads} heads, tokens, {size}], '
-            f'not {list(question.shape)}'
-        )
-    means = frame_means(view, view.keys)
-    asked = question.to(means.dtype).mean(1).view(heads, -1, size).mean(1)
-    return cosine_similarity(means.transpose(0, 1).flatten(1), asked.flatten(), dim=-1)
+    return frame_likeness(frame_means(view, view.keys).transpose(0, 1), view.question)
