@@ -64,17 +64,22 @@ def load_model(
     if dtype not in DTYPES:
         raise ModelLoadError(f'dtype is {dtype!r}: use one of {", ".join(DTYPES)}')
     source = demo_folder() if str(name_or_folder) == 'demo' else Path(name_or_folder).expanduser()
+    if not source.is_dir():
+        if _looks_like_path(str(name_or_folder)):
+            raise ModelLoadError(f'{source}: no such folder; give a folder, a hub name or "demo"')
+        source = _downloaded(str(name_or_folder)) or source
     is_folder = source.is_dir()
     if is_folder:
         _check_files(source)
-    elif _looks_like_path(str(name_or_folder)):
-        raise ModelLoadError(f'{source}: no such folder; give a folder, a hub name or "demo"')
     where = str(source) if is_folder else str(name_or_folder)
     options = {'local_files_only': is_folder, 'trust_remote_code': False}
     try:
         config = transformers.AutoConfig.from_pretrained(where, **options)
     except Exception as error:
-        raise ModelLoadError(f'{where}: its config.json cannot be read: {error}') from error
+        fix = '' if is_folder else (
+            '; is the name right? A robot without a network needs the whole folder of the model, '
+            'and its path')
+        raise ModelLoadError(f'{where}: its config.json cannot be read: {error}{fix}') from error
     adapter = ADAPTERS.get(config.model_type)
     if adapter is None:
         raise ModelLoadError(
@@ -144,6 +149,21 @@ def _looks_like_path(name: str) -> bool:
     return name.startswith(('/', '.', '~')) or name.count('/') > 1 or name.endswith('/')
 
 
+def _downloaded(name: str) -> Path | None:
+    """Return where a hub model is in the cache, if it is there whole: then no one is asked."""
+    try:
+        config = cached_file(
+            name, 'config.json', local_files_only=True,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False)
+        if config is None:
+            return None
+        _check_files(Path(config).parent)
+    except (OSError, ModelLoadError):  # what is no name of a model, or half a model
+        return None
+    return Path(config).parent
+
+
 def _check_files(folder: Path) -> None:
     wanted = {
         'config.json': ['config.json'],
@@ -156,6 +176,13 @@ def _check_files(folder: Path) -> None:
         for what, patterns in wanted.items()
         if not any(True for pattern in patterns for _ in folder.glob(pattern))
     ]
+    index = folder / 'model.safetensors.index.json'
+    if index.is_file() and not (folder / 'model.safetensors').is_file():
+        try:
+            parts = set(json.loads(index.read_text(encoding='utf-8'))['weight_map'].values())
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelLoadError(f'{index}: is no list of weights: {error}') from error
+        missing += sorted(part for part in parts if not (folder / part).is_file())
     if missing:
         raise ModelLoadError(
             f'{folder}: has no {", no ".join(missing)}; copy the whole model folder again'
@@ -236,10 +263,19 @@ def _quantization(name: str) -> Any:
 
 
 def _fingerprint(model: Any) -> str:
-    """Return a digest of the settings and of some numbers of every weight."""
-    digest = hashlib.sha256(model.config.to_json_string(use_diff=False).encode())
+    """Return a digest of the settings and of some numbers of every weight, wherever it lies."""
+    settings = _without_origin(json.loads(model.config.to_json_string(use_diff=False)))
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for name, weight in sorted(model.state_dict().items()):
         flat = weight.detach().reshape(-1)
         some = flat[:: max(1, flat.numel() // 64)][:64].to('cpu', torch.float32)
         digest.update(f'{name}{tuple(weight.shape)}'.encode() + some.numpy().tobytes())
     return digest.hexdigest()
+
+
+def _without_origin(settings: Any) -> Any:
+    """Return settings without those that change when a folder is moved or a library updated."""
+    if not isinstance(settings, dict):
+        return settings
+    return {name: _without_origin(value) for name, value in settings.items()
+            if name not in ('_name_or_path', 'transformers_version')}

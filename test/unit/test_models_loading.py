@@ -69,6 +69,51 @@ def test_a_missing_folder_is_no_hub_name(no_network, name):
         load_model(name)
 
 
+@pytest.fixture
+def hub_cache(tmp_path, monkeypatch):
+    """Let the hub's cache be an empty folder; a failed connection is not tried again."""
+    from huggingface_hub import constants
+    monkeypatch.setattr(constants, 'HF_HUB_CACHE', str(tmp_path / 'hub'))
+    monkeypatch.setattr('time.sleep', lambda _: None)
+    return tmp_path / 'hub'
+
+
+def test_a_hub_model_that_was_downloaded_is_loaded_without_a_network(
+        sound, hub_cache, no_network):  # transformers#45545
+    repository = hub_cache / 'models--someone--their_model'
+    (repository / 'refs').mkdir(parents=True)
+    (repository / 'refs' / 'main').write_text('abc')
+    snapshot = shutil.copytree(sound, repository / 'snapshots' / 'abc')
+    model = load_model('someone/their_model')
+    assert model.name == 'someone/their_model'
+    assert model.fingerprint == load_model(sound).fingerprint
+    (snapshot / 'model.safetensors').unlink()
+    with pytest.raises(ModelLoadError, match='a connection was opened'):  # to fetch the rest
+        load_model('someone/their_model')
+
+
+def test_a_hub_model_without_a_network_is_told_what_to_do(hub_cache, monkeypatch):
+    def unreachable(*_, **__):
+        raise socket.gaierror(-3, 'Temporary failure in name resolution')
+    monkeypatch.setattr(socket, 'getaddrinfo', unreachable)
+    with pytest.raises(ModelLoadError, match='without a network needs the whole folder') as told:
+        load_model('someone/their_model')
+    assert str(told.value).startswith('someone/their_model: ')
+
+
+def test_a_missing_part_of_the_weights_is_named(folder):
+    (folder / 'model.safetensors').rename(folder / 'model-00001-of-00002.safetensors')
+    index = folder / 'model.safetensors.index.json'
+    index.write_text(json.dumps({'metadata': {}, 'weight_map': {
+        'a': 'model-00001-of-00002.safetensors', 'b': 'model-00002-of-00002.safetensors'}}))
+    with pytest.raises(ModelLoadError, match=r'no model-00002-of-00002\.safetensors;'):
+        load_model(folder)
+    for torn in ('{"weight', '[]', '{"weight_map": 3}'):
+        index.write_text(torn)
+        with pytest.raises(ModelLoadError, match=r'index\.json: is no list of weights'):
+            load_model(folder)
+
+
 def test_loading_shows_no_progress_bar_and_leaves_the_callers_alone(folder, capfd):
     from transformers.utils import logging
     made = []
@@ -126,6 +171,15 @@ def test_weights_that_are_missing_are_named(folder):
     save_file(weights, folder / 'model.safetensors', {'format': 'pt'})
     with pytest.raises(ModelLoadError, match='up_proj'):
         load_model(folder)
+
+
+def test_a_model_that_was_moved_has_the_same_fingerprint(folder):
+    first = load_model(folder).fingerprint
+    moved = folder.rename(folder.parent / 'elsewhere')
+    assert load_model(moved).fingerprint == first
+    config = json.loads((moved / 'config.json').read_text())
+    (moved / 'config.json').write_text(json.dumps({**config, 'transformers_version': '5.0'}))
+    assert load_model(moved).fingerprint == first
 
 
 def test_another_model_has_another_fingerprint(folder):
