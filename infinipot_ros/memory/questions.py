@@ -88,7 +88,7 @@ def _fault(state: MemoryState, question: Question) -> str:
     since, until = question.since_ns, question.until_ns
     if since is not None and until is not None and since > until:
         return f'the span is empty: since {since} ns is after until {until} ns'
-    return ''
+    return state.model.nothing_understood(question.text)
 
 
 def _question_ids(state: MemoryState, question: Question) -> list[int]:
