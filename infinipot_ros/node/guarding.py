@@ -17,6 +17,9 @@ from typing import Any
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.service import Service
 
+# what CUDA says, and what PyTorch says of a CPU
+_NO_MEMORY = ('out of memory', "can't allocate memory")
+
 
 class Throttle:
     """Let one message of a kind through in five seconds, and count the rest."""
@@ -93,8 +96,10 @@ def describe(error: BaseException) -> str:
     """Return the text of an error, which is never empty; its type for those we do not raise."""
     from infinipot_ros.errors import InfinipotError
     text = str(error).strip()
-    if isinstance(error, InfinipotError | TimeoutError) and text:
-        return text
-    if 'out of memory' in text.lower():
+    if not text or not isinstance(error, InfinipotError | TimeoutError):
+        text = f'{type(error).__name__}: {text}' if text else type(error).__name__
+    if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
         text += ' (lower budget_mib, instant_frames or the frame size, or take a smaller model)'
-    return f'{type(error).__name__}: {text}' if text else type(error).__name__
+    if 'device-side assert' in text:
+        text += ' (the GPU takes no more work from this process: restart the node)'
+    return text

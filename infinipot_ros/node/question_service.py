@@ -109,7 +109,8 @@ class QuestionService:
             return 'FAILED', f'the model failed: {describe(error)}', None
         if answer.status.name == 'ANSWERED':
             self._remember(request, answer.text)
-            answer = replace(answer, message=left_out(question.unknown_words))
+            answer = replace(answer, message='; '.join(
+                filter(None, (answer.message, left_out(question.unknown_words)))))
         return answer.status.name, answer.message, answer
 
     def _problem(self, request: VideoQA.Request) -> str:
