@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 import csv
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, MISSING
 import json
 import os
 from pathlib import Path
@@ -30,16 +30,19 @@ def write_rows(path: Path, rows: Sequence[Any]) -> None:
 
 def read_rows(path: Path, kind: type[Row]) -> list[Row]:
     """
-    Read what `write_rows` wrote.
+    Read what `write_rows` wrote, also before columns with a default value were added.
 
     Raises `ConfigError` when the file is not there or has other columns.
     """
-    types = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    columns = fields(kind)  # type: ignore[arg-type]
+    types = {field.name: str(field.type) for field in columns}
+    needed = [field.name for field in columns if field.default is MISSING]
     if not path.is_file():
         raise ConfigError(f"no results in '{path}': run the benchmark that writes them first")
     with path.open(newline='', encoding='utf-8') as file:
         reader = csv.DictReader(file)
-        if list(reader.fieldnames or ()) != list(types):
+        found = list(reader.fieldnames or ())
+        if found[: len(needed)] != needed or found != list(types)[: len(found)]:
             raise ConfigError(f"'{path}' has the columns {reader.fieldnames}, not {list(types)}")
         return [kind(**{name: _READ[types[name]](text) for name, text in line.items()})
                 for line in reader]

@@ -20,7 +20,8 @@ REPORTED: tuple[str, ...] = (
     'infinipot_v', 'infinipot_v_gated', 'tar', 'tar_diverse', 'van_pool', 'uniform_tokens',
     'sliding_window', 'recent_frames', 'infinipot_v_published', ORACLE,
 )
-# Every policy that keeps to a budget; the others (full, fastv, rekv) keep all there is.
+# Every policy that keeps to a budget; the others (full, fastv, rekv) keep all there is, rekv in
+# host memory.
 SURVEYED: tuple[str, ...] = (
     *REPORTED, 'tar_frame', 'tar_reverse', 'tar_diverse_later', 'van', 'van_reverse', 'snapkv',
     'infinipot', 'stc', 'ttm', 'rekv_no_offload', 'dscache_uniform', 'uniform_frames', 'random',

@@ -58,7 +58,12 @@ class AnswerRow:
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """What a memory held and cost up to one asking time; the times are means over its frames."""
+    """
+    What a memory held and cost up to one asking time; the times are means over its frames.
+
+    `host_bytes` is what it kept in host memory beside `held_bytes`: nothing, unless its policy
+    offloads.
+    """
 
     setting: str
     seed: int
@@ -73,6 +78,7 @@ class MemoryRow:
     vision_ms: float
     frame_ms: float
     compression_ms: float
+    host_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,8 @@ class _Run:
             self._cell.method.name, seen, status.capacity_tokens, status.held_tokens,
             status.held_bytes, seen * self._frame_tokens * self._token_bytes,
             status.compressions, round(self._model.vision_s / self._model.encoded * 1e3, 3),
-            round(self._total_s / seen * 1e3, 3), round(self._compression_s / seen * 1e3, 4))
+            round(self._total_s / seen * 1e3, 3), round(self._compression_s / seen * 1e3, 4),
+            status.host_bytes)
 
     def ask(self, question: Question, showing: frozenset[int]) -> AnswerRow:
         start = time.perf_counter()

@@ -45,6 +45,7 @@ class CostRow:
     frame_ms: float
     compression_ms: float
     first_token_ms: float
+    host_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,15 @@ def share_table(
 
 def cost_table(rows: Sequence[CostRow]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows of what methods hold and cost."""
-    header = ['method', 'setting', 'budget', 'tokens', 'KiB held', 'ms vision', 'ms memory',
-              'ms compression', 'ms first token']
+    header = ['method', 'setting', 'budget', 'tokens', 'KiB held', 'KiB on host', 'ms vision',
+              'ms memory', 'ms compression', 'ms first token']
+    hosts = any(row.host_bytes for row in rows)
+    if not hosts:
+        header.remove('KiB on host')
     return header, [
         [row.method, row.setting, row.budget, str(row.capacity_tokens),
-         f'{row.held_bytes / 1024:.0f}', f'{row.vision_ms:.1f}', f'{row.frame_ms:.1f}',
+         f'{row.held_bytes / 1024:.0f}', *([f'{row.host_bytes / 1024:.0f}'] if hosts else ()),
+         f'{row.vision_ms:.1f}', f'{row.frame_ms:.1f}',
          f'{row.compression_ms:.2f}', f'{row.first_token_ms:.1f}'] for row in rows]
 
 
@@ -181,5 +186,6 @@ def _costs(answers: Sequence[AnswerRow], memory: Sequence[MemoryRow]) -> list[Co
         costs.append(CostRow(
             *key, length, ends[0].capacity_tokens, max(row.held_bytes for row in mine),
             max(row.growing_bytes for row in mine), mean('compressions'), mean('vision_ms'),
-            mean('frame_ms'), mean('compression_ms'), round(float(np.nanmean(delays)), 2)))
+            mean('frame_ms'), mean('compression_ms'), round(float(np.nanmean(delays)), 2),
+            max(row.host_bytes for row in mine)))
     return sorted(costs, key=lambda row: (row.setting, row.budget))
