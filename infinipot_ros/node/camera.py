@@ -48,7 +48,9 @@ try:
 except ImportError:  # Humble
     from rclpy.qos_event import SubscriptionEventCallbacks, UnsupportedEventTypeError
 
-SILENT_AFTER_S = STUCK_AFTER_S = 5.0
+SILENT_AFTER_S = STUCK_AFTER_S = SLOW_AFTER_S = 5.0
+# a camera with less than this share of the wanted rate is slow
+SLOW_SHARE = 0.5
 # frames wait in a queue: larger ones than a model looks at only fill the RAM
 LONGEST_SIDE_PX = 1280
 MOST_NOTES = 32
@@ -78,13 +80,19 @@ class CameraSetup:
 
 @dataclass
 class CameraHealth:
-    """How a camera is; times are steady."""
+    """
+    How a camera is; times are steady.
+
+    :param delay_s: how old the newest picture was by its stamp when it came.
+    """
 
     started: float = field(default_factory=time.monotonic)
     arrived: float | None = None
     received: int = 0
     taken: int = 0
     fps: float = 0.0
+    slow_since: float | None = None
+    delay_s: float = 0.0
     kind: str = ''
     dropped: Counter[str] = field(default_factory=Counter)
     digest: bytes = b''
@@ -97,6 +105,22 @@ class CameraHealth:
     def silent_s(self) -> float:
         """Return for how long nothing has come."""
         return time.monotonic() - (self.started if self.arrived is None else self.arrived)
+
+    def arrive(self, wanted_fps: float) -> None:
+        """Take note that a picture has come."""
+        now = time.monotonic()
+        if self.arrived is not None:
+            # the mean over about the last second
+            gap, weight = now - self.arrived, min(1.0, now - self.arrived)
+            self.fps += weight * (1.0 / max(gap, 1e-3) - self.fps)
+            slow = self.fps < SLOW_SHARE * wanted_fps
+            self.slow_since = (self.slow_since or now) if slow else None
+        self.arrived = now
+        self.received += 1
+
+    def slow_s(self) -> float:
+        """Return for how long the rate has been well below the wanted one; 0 if it is not."""
+        return 0.0 if self.slow_since is None else time.monotonic() - self.slow_since
 
     def look_at(self, digest: bytes) -> None:
         """Take note of whether a picture differs from the one before."""
@@ -188,17 +212,13 @@ class Camera:
             f'the parameter qos_overrides.{self.topic}.subscription.{policy.lower()}')
 
     def _on_message(self, raw: bytes) -> None:
-        health = self.health
-        now = time.monotonic()
-        if health.arrived is not None:
-            # the mean over about the last second
-            gap, weight = now - health.arrived, min(1.0, now - health.arrived)
-            health.fps += weight * (1.0 / max(gap, 1e-3) - health.fps)
-        health.arrived = now
-        health.received += 1
-        stamp_ns, problem = usable_stamp(_stamp_of(raw), self._node.get_clock().now().nanoseconds)
+        health, now_ns = self.health, self._node.get_clock().now().nanoseconds
+        health.arrive(self.setup.fps())
+        stamp_ns, problem = usable_stamp(_stamp_of(raw), now_ns)
+        health.delay_s = max(0.0, (now_ns - stamp_ns) / SECOND_NS)
         if problem:
-            self._note(problem, f"camera '{self.setup.name}': {problem}")
+            # the numbers in it differ from picture to picture
+            self._note(problem[:12], f"camera '{self.setup.name}': {problem}")
         with self._lock:
             verdict = self._sampler.judge(stamp_ns, self.setup.fps())
             if verdict is Verdict.LATE:

@@ -10,7 +10,7 @@ import time
 from typing import Any, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from infinipot_ros.node.camera import Camera, SILENT_AFTER_S, STUCK_AFTER_S
+from infinipot_ros.node.camera import Camera, SILENT_AFTER_S, SLOW_AFTER_S, STUCK_AFTER_S
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.messages import to_time
 from infinipot_ros.node.publishers import COMPRESSED
@@ -22,6 +22,8 @@ OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, Diagnostic
                           DiagnosticStatus.STALE)
 HUNG_AFTER_S = 60.0
 RECENT_S = 10.0
+# stamps that are older come from a recording
+DELAYED_S, RECORDED_S = 2.0, 3600.0
 TOPICS_NAMED = 5
 
 
@@ -122,7 +124,7 @@ def _camera(camera: Camera) -> _Entry:
     values = {'topic': camera.topic, 'publishers': ', '.join(camera.publishers.names()),
               'images': health.kind, 'received': health.received, 'taken': health.taken,
               'fps in': health.fps,
-              'fps wanted': camera.setup.fps(), 'age s': silent_s,
+              'fps wanted': camera.setup.fps(), 'age s': silent_s, 'delay s': health.delay_s,
               'same picture for s': health.stuck_s(),
               'last error': health.last_error,
               **{f'dropped, {reason}': count for reason, count in health.dropped.items()}}
@@ -152,8 +154,19 @@ def trouble(camera: Camera) -> str:
         return (f'{camera.topic} has {len(rivals)} publishers, {" and ".join(rivals)}, whose '
                 'pictures come mixed; end all but one, or give each its own topic and its own '
                 'camera in the parameter cameras')
-    # a renderer without noise makes one picture again and again while nothing moves
-    return '' if camera.simulated() or not _stuck(camera) else stuck(camera)
+    health = camera.health
+    if DELAYED_S < health.delay_s < RECORDED_S:
+        return (f'pictures on {camera.topic} are {health.delay_s:.0f} s old by their stamps when '
+                'they come: are the clocks synchronised, and is the network fast enough? Play a '
+                'bag with --clock, and set use_sim_time to true')
+    # a renderer runs at its own pace, and without noise makes one picture again and again
+    if camera.simulated():
+        return ''
+    if health.slow_s() > SLOW_AFTER_S:
+        return (f'{camera.topic} gives {health.fps:.2f} pictures a second, and sample_fps is '
+                f'{camera.setup.fps():g}; the memory gets what there is: lower sample_fps, or '
+                'look after the camera and its network')
+    return stuck(camera) if _stuck(camera) else ''
 
 
 def silence(camera: Camera) -> str:
