@@ -14,6 +14,7 @@ import functools
 import time
 from typing import Any
 
+from infinipot_ros.node.parameter_table import in_parameters
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.service import Service
 
@@ -95,7 +96,7 @@ def guard_service(service: Service, logger: RcutilsLogger,
 def describe(error: BaseException) -> str:
     """Return the text of an error, which is never empty; its type for those we do not raise."""
     from infinipot_ros.errors import InfinipotError
-    text = str(error).strip()
+    text = in_parameters(str(error).strip())
     if not text or not isinstance(error, InfinipotError | TimeoutError):
         text = f'{type(error).__name__}: {text}' if text else type(error).__name__
     if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):

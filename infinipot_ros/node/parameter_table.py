@@ -19,6 +19,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     'bool': (bool,), 'int': (int,), 'double': (float, int), 'string': (str,),
     'string[]': (list, tuple)}
 _NAME = re.compile(r'[A-Za-z][A-Za-z0-9_]*')
+#: Settings of a memory, as its errors name them, whose parameters have other names.
+OTHER_NAMES = {
+    'max_question_tokens': 'qa.max_question_tokens', 'max_new_tokens': 'qa.max_new_tokens',
+    'max_evidence': 'qa.evidence', 'camera_shares': '<camera>.share',
+    'frame_size_px': '(frame_height, frame_width)'}
+_OTHER_NAME = re.compile(rf'(?<![\w.])({"|".join(OTHER_NAMES)})\b')
 
 
 @dataclass(frozen=True)
@@ -215,6 +221,11 @@ def contradiction(values: Mapping[str, Any]) -> str:
         return ('checkpoint.period_s and checkpoint.restore need checkpoint.directory, '
                 'the folder to save to')
     return ''
+
+
+def in_parameters(text: str) -> str:
+    """Return a text of the engine with the names that a user of the node can set."""
+    return _OTHER_NAME.sub(lambda found: OTHER_NAMES[found[0]], text)
 
 
 def markdown() -> str:

@@ -15,6 +15,7 @@ from infinipot_ros.errors import BusyError, Cancelled
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.guarding import describe, guard_service
 from infinipot_ros.node.messages import clean, fill_answer, fill_refusal, to_ns, to_time
+from infinipot_ros.node.parameter_table import in_parameters
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.work import Question
 from infinipot_ros.srv import VideoQA
@@ -111,6 +112,8 @@ class QuestionService:
             self._remember(request, answer.text)
             answer = replace(answer, message='; '.join(
                 filter(None, (answer.message, left_out(question.unknown_words)))))
+        else:
+            answer = replace(answer, message=in_parameters(answer.message))
         return answer.status.name, answer.message, answer
 
     def _problem(self, request: VideoQA.Request) -> str:

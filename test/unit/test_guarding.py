@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: run scripts/test, or source scripts/env.sh')
 
-from infinipot_ros.errors import ModelLoadError, NumericError  # noqa: E402, I100
+from infinipot_ros.errors import BudgetError, ModelLoadError, NumericError  # noqa: E402, I100
 from infinipot_ros.node import guarding  # noqa: E402
 from infinipot_ros.node.guarding import describe, guard_service, guarded, Throttle  # noqa: E402
 
@@ -126,3 +126,7 @@ def test_out_of_memory_comes_with_what_needs_less(error: Exception) -> None:
 def test_a_gpu_that_is_lost_asks_for_a_restart() -> None:
     text = describe(RuntimeError('CUDA error: device-side assert triggered'))
     assert text.endswith('restart the node)')
+
+
+def test_an_error_of_the_engine_names_parameters() -> None:
+    assert describe(BudgetError('lower max_new_tokens (64)')) == 'lower qa.max_new_tokens (64)'

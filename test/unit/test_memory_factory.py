@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From parameters to a memory: what a robot cannot use is refused before a model is loaded."""
 
+from dataclasses import fields
+import re
 import sys
 
 from infinipot_ros import models
 from infinipot_ros.errors import BudgetError, ConfigError
+from infinipot_ros.memory import MemoryConfig
 from infinipot_ros.memory.policies import POLICIES
 from infinipot_ros.node.memory_factory import (
     acquire_model,
@@ -13,7 +16,12 @@ from infinipot_ros.node.memory_factory import (
     make_memory,
     memory_config,
 )
-from infinipot_ros.node.parameter_table import camera_parameters, NODE_PARAMETERS
+from infinipot_ros.node.parameter_table import (
+    camera_parameters,
+    in_parameters,
+    NODE_PARAMETERS,
+    OTHER_NAMES,
+)
 from memory_testing import add
 import pytest
 from tiny_models import tiny
@@ -79,6 +87,25 @@ def test_models_with_different_calibrations_are_different_models(loaded):
     assert loaded == [('demo', ''), ('demo', 'none')]
     for lease in (first, same, other):
         lease.release()
+
+
+def test_settings_with_other_names_are_settings_and_those_are_parameters():
+    assert set(OTHER_NAMES) <= {field.name for field in fields(MemoryConfig)}
+    named = re.findall(r'[\w.]+', ' '.join(OTHER_NAMES.values()).replace('<camera>', 'camera'))
+    assert set(named) <= set(VALUES)
+
+
+def test_errors_of_the_engine_name_parameters():
+    with pytest.raises(BudgetError) as told:
+        make_memory(tiny(), {**VALUES, 'qa.max_question_tokens': 4000})
+    assert in_parameters(str(told.value)).endswith(
+        'lower instant_frames (4), qa.max_question_tokens (4000), qa.max_new_tokens (64), '
+        '(frame_height, frame_width) or the number of cameras')
+    with pytest.raises(ConfigError) as told:
+        make_memory(tiny(), {**VALUES, 'frame_height': 3, 'frame_width': 64})
+    assert in_parameters(str(told.value)).startswith('(frame_height, frame_width) (3, 64) is ')
+    assert in_parameters('my_max_new_tokens, qa.max_new_tokens') == (
+        'my_max_new_tokens, qa.max_new_tokens')
 
 
 def test_the_default_budget_is_one_that_the_default_model_can_use(caplog):
