@@ -55,7 +55,8 @@ class _FaultyStream:
 
 @pytest.mark.parametrize('kind, error', [('raise', RuntimeError), ('nan', NumericError)])
 @pytest.mark.parametrize('settings', [{}, {'policy': 'snapkv'}, {'policy': 'stc'},
-                                      {'policy': 'infinipot_v_gated'}])
+                                      {'policy': 'infinipot_v_gated'},
+                                      {'policy': 'rekv', 'question_tokens': 30}])
 def test_a_fault_in_any_call_of_a_frame_changes_nothing(kind, error, settings):
     model = Faulty(tiny())
     memory = filled(model, 12, instant_frames=1, **CAP, **settings)
@@ -81,9 +82,10 @@ def test_a_fault_in_any_call_of_a_frame_changes_nothing(kind, error, settings):
 
 
 @pytest.mark.parametrize('kind, error', [('raise', RuntimeError), ('nan', NumericError)])
-def test_a_fault_in_any_call_of_a_question_changes_nothing(kind, error):
+@pytest.mark.parametrize('settings', [{}, {'policy': 'rekv', 'question_tokens': 30}])
+def test_a_fault_in_any_call_of_a_question_changes_nothing(kind, error, settings):
     model = Faulty(tiny())
-    memory = filled(model, 15, **CAP)
+    memory = filled(model, 15, **CAP, **settings)
     before, faults = digest(memory), 0
     expected = memory.ask('what?', max_new_tokens=3).text
     model.kind = kind

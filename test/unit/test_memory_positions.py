@@ -64,6 +64,14 @@ def test_squeezed_ranks_are_bounded_ordered_and_leave_the_recent_alone(heads, ma
             assert max(share) - min(share) <= 1
 
 
+def test_a_top_that_was_found_before_gives_the_same_ranks():
+    frame = frames_of(range(20), [*[4] * 15, *range(5, 10)])
+    for max_rank in (6, 20, 64):
+        ranks, following = positions.aligned_ranks(frame, max_rank, 2)
+        again, same = positions.aligned_ranks(frame, max_rank, 2, top=following)
+        assert torch.equal(ranks, again) and same == following
+
+
 def test_text_follows_time_rows_or_columns_whichever_is_largest():
     scheme = positions.PositionScheme((3, 4), 64, 1.0, CPU)
     assert scheme.end(7, 2) == 7 + 4
