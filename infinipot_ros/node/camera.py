@@ -22,7 +22,7 @@ from typing import Any, TYPE_CHECKING
 import cv2
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.node.compressed_images import compressed_to_rgb
-from infinipot_ros.node.guarding import guarded, Throttle
+from infinipot_ros.node.guarding import guarded, kind_of, Throttle
 from infinipot_ros.node.images import (
     encoding_note,
     ImageLike,
@@ -273,7 +273,7 @@ class Camera:
         if encoding is not None and encoding not in SUPPORTED_ENCODINGS:
             self._note(f'encoding {encoding[:40]}', text)
         else:
-            self._warn('bad image', text)
+            self._warn(kind_of(str(error)), text)
 
     def _note(self, kind: str, text: str) -> None:
         """Warn once of each kind."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import functools
+import re
 import time
 from typing import Any
 
@@ -20,6 +21,9 @@ from rclpy.service import Service
 
 # what CUDA says, and what PyTorch says of a CPU
 _NO_MEMORY = ('out of memory', "can't allocate memory")
+# what comes after so many kinds is of one kind: there is no end to what a driver may send
+MOST_KINDS = 32
+_WORD = re.compile(r'\b[^\W\d]+\b')
 
 
 class Throttle:
@@ -36,6 +40,8 @@ class Throttle:
     def __call__(self, kind: str, text: str) -> None:
         """Log the text, unless one of its kind was logged a moment ago."""
         now = time.monotonic()
+        if kind not in self._last and len(self._last) >= MOST_KINDS:
+            kind = ''
         if now - self._last.get(kind, -self._period_s) < self._period_s:
             self._held[kind] = self._held.get(kind, 0) + 1
             return
@@ -47,6 +53,11 @@ class Throttle:
             self._logger.error(text)
         else:
             self._logger.warning(text)
+
+
+def kind_of(text: str) -> str:
+    """Return the words of a message, the same for messages that differ in numbers only."""
+    return ' '.join(_WORD.findall(text))
 
 
 def guarded(callback: Callable[..., None], logger: RcutilsLogger) -> Callable[..., None]:

@@ -19,7 +19,7 @@ from infinipot_ros.errors import Cancelled, CheckpointError, ConfigError, Infini
 from infinipot_ros.node.descriptions import Descriptions
 from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
-from infinipot_ros.node.guarding import describe, Throttle
+from infinipot_ros.node.guarding import describe, kind_of, Throttle
 from infinipot_ros.node.inputs import Inputs
 from infinipot_ros.node.log_bridge import engine_logs_to
 from infinipot_ros.node.managed_node import ManagedNode
@@ -114,7 +114,7 @@ class VideoMemoryNode(ManagedNode):
     def clean_up(self) -> None:
         """Save the memory if that is wanted, and free it and the model."""
         self.deactivate()
-        self._save_own()
+        self._save_own(FREE_TIMEOUT_S)
         self.engine.call(self._free, FREE_TIMEOUT_S)
         if self._lease is not None:
             self._lease.release()
@@ -128,7 +128,7 @@ class VideoMemoryNode(ManagedNode):
             return
         self.inputs.close()
         self.engine.cancel_questions('the node is shutting down')
-        self._save_own()
+        self._save_own(SAVE_TIMEOUT_S)
         super().close()
         if self.engine.stop(STOP_TIMEOUT_S):
             self.checkpoints.release()
@@ -175,14 +175,14 @@ class VideoMemoryNode(ManagedNode):
         self.engine.set_memory(None)
         self._forget()
 
-    def _save_own(self) -> None:
+    def _save_own(self, timeout_s: float) -> None:
         """Save the node's own checkpoint, if it is to be restored next time."""
         if not self.parameters['checkpoint.restore'] or self._restore_refused or \
                 self.engine.memory is None:
             return
         try:
             path = self.checkpoints.path()
-            self.engine.call(lambda: self.checkpoints.save(path), SAVE_TIMEOUT_S)
+            self.engine.call(lambda: self.checkpoints.save(path), timeout_s)
         except InfinipotError as error:
             self.get_logger().error(f'the memory is not saved: {describe(error)}')
 
@@ -260,7 +260,7 @@ class VideoMemoryNode(ManagedNode):
 
     def _on_engine_error(self, what: str, error: Exception) -> None:
         self._last_error, self._last_error_at = f'{what}: {describe(error)}', time.monotonic()
-        self._report(what, self._last_error)
+        self._report(kind_of(self._last_error), self._last_error)
 
     def _forget(self) -> None:
         """Forget what belonged to a memory that is gone; in the engine thread."""

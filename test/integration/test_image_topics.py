@@ -87,7 +87,8 @@ def test_an_incompatible_publisher_is_named_with_the_remedy(world: World) -> Non
     assert client.ask('what ?').status == VideoQA.Response.EMPTY_MEMORY
 
 
-def test_bad_images_cost_themselves_only_and_are_counted(world: World, patient: None) -> None:
+def test_bad_images_cost_themselves_only_and_are_counted(
+        world: World, patient: None, capfd: pytest.CaptureFixture[str]) -> None:
     node, client = robot(world)
     camera = client.camera()
     good = image(PICTURE, START_NS)
@@ -112,6 +113,9 @@ def test_bad_images_cost_themselves_only_and_are_counted(world: World, patient: 
     entry = until(lambda: (t := client.task(': camera camera')) and words in t.message and t,
                   'diagnostics warn')
     assert entry.level == b'\x01'
+    said = capfd.readouterr().err
+    for kind in ('data has 10 bytes', 'too small', 'is larger than', 'step is 0', 'depth image'):
+        assert kind in said
     assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
 
 

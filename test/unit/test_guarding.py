@@ -13,7 +13,14 @@ pytest.importorskip('rclpy', reason='needs ROS 2: run scripts/test, or source sc
 
 from infinipot_ros.errors import BudgetError, ModelLoadError, NumericError  # noqa: E402, I100
 from infinipot_ros.node import guarding  # noqa: E402
-from infinipot_ros.node.guarding import describe, guard_service, guarded, Throttle  # noqa: E402
+from infinipot_ros.node.guarding import (  # noqa: E402
+    describe,
+    guard_service,
+    guarded,
+    kind_of,
+    MOST_KINDS,
+    Throttle,
+)
 
 
 class Log:
@@ -50,6 +57,19 @@ def test_one_line_of_a_kind_in_five_seconds_and_the_rest_are_counted(log: Log) -
     assert log.lines == [
         ('warning', 'picture 0'), ('warning', 'back'),
         *(('warning', f'picture {tenth} (and 49 more of this kind)') for tenth in (50, 100, 150))]
+
+
+def test_kinds_without_end_share_one_line(log: Log) -> None:
+    warn = Throttle(log, 'warning')  # type: ignore[arg-type]
+    for number in range(1000):
+        warn(f'kind {number}', f'{number}')
+        warn('kind 0', 'again')
+    assert [text for _, text in log.lines] == [str(number) for number in range(MOST_KINDS + 1)]
+
+
+def test_messages_that_differ_in_numbers_are_of_one_kind() -> None:
+    cut, more = (f'data has {size} bytes, expected 30 (<object at 0x{size}f>)' for size in (1, 2))
+    assert kind_of(cut) == kind_of(more) == 'data has bytes expected object at'
 
 
 def test_a_callback_that_raises_is_logged_and_goes_on(log: Log) -> None:
