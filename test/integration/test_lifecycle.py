@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 import math
 import os
 from pathlib import Path
@@ -24,6 +24,7 @@ from dds_world import (  # noqa: E402, I100
     SECOND_NS,
     until,
     until_seen,
+    WAIT_S,
     World,
 )
 from infinipot_ros.errors import CheckpointError  # noqa: E402
@@ -52,15 +53,21 @@ def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Have models load until this is set."""
     load, loaded = video_memory_node.acquire_model, threading.Event()
 
     def slowly(values: Any) -> Any:
-        loaded.wait(20.0)
+        loaded.wait()
         return load(values)
     monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
-    return loaded
+    yield loaded
+    loaded.set()
+
+
+def own_threads() -> int:
+    """Count threads, but for the executor's pool, which grows until it has all of its own."""
+    return sum(not thread.name.startswith('ThreadPool') for thread in threading.enumerate())
 
 
 def test_up_and_down_again_and_again(world: World) -> None:
@@ -82,10 +89,8 @@ def test_up_and_down_again_and_again(world: World) -> None:
         assert client.state() == 'unconfigured'
         assert node.engine.memory is None and not MODELS._entries
         assert len(list(node.subscriptions)) == subscriptions
-        # a pool of the executor grows until it has all its threads
-        own = [t for t in threading.enumerate() if not t.name.startswith('ThreadPool')]
-        threads = threads or len(own)
-        assert len(own) == threads
+        threads = threads or own_threads()
+        until(lambda most=threads: own_threads() <= most, 'no thread is left over')
 
 
 def test_a_deactivated_memory_goes_on_where_it_was(world: World) -> None:
@@ -122,7 +127,7 @@ def test_a_new_state_and_a_reason_are_told_only_once_the_transition_is_over(
 
     def slow_to_return(*how: Any) -> Any:
         result = transition(*how)
-        release.wait(20.0)
+        release.wait(WAIT_S)
         return result
     monkeypatch.setattr(node, '_transition', slow_to_return)
     configured = client.begin_change('configure')
@@ -167,8 +172,8 @@ def test_a_missing_model_folder_is_named_and_the_second_try_succeeds(
     assert client.set(model='demo') == ''
     assert client.change('configure') and client.change('activate')
     assert client.ask('what do you see now ?').status == R.EMPTY_MEMORY
-    assert client.node.count_publishers('infinipot/memory_status') == 1
-    assert client.node.count_publishers('/diagnostics') == 1
+    for topic in ('infinipot/memory_status', '/diagnostics'):
+        until(lambda topic=topic: client.node.count_publishers(topic) == 1, f'one on {topic}')
 
 
 def test_a_calibration_in_the_models_folder_is_used_and_a_broken_one_named(
@@ -284,7 +289,7 @@ def test_a_question_under_way_is_cancelled_by_deactivating(
     monkeypatch.setattr(node.engine.memory, 'ask', slowly)
     request = VideoQA.Request(question='what do you see now ?')
     waiting = [client.begin(VideoQA, 'video_qa', request) for _ in range(2)]
-    assert begun.wait(5.0)
+    assert begun.wait(WAIT_S)
     until(lambda: node.engine.waiting()[0] == 2, 'one answered, one waiting')
     assert client.change('deactivate')
     for wait in waiting:
@@ -309,7 +314,9 @@ def test_scene_descriptions_by_period_and_by_novelty(world: World) -> None:
     time.sleep(1.8)
     assert len(heard) <= described + 2, 'nothing is said again while no picture comes'
     assert client.set(describe__period_s=0.0, describe__novelty=0.0001) == ''
-    time.sleep(0.4)
+    engine = node.engine
+    until(lambda: not engine._describe and engine.busy_since is None
+          and len(heard) == engine.counts['described'], 'all that was said is heard')
     heard.clear()
     time.sleep(0.5)
     assert not heard
@@ -353,12 +360,16 @@ def test_save_load_and_paths_stay_inside_the_directory(world: World, tmp_path: P
 
 
 def test_a_memory_outlives_its_process_and_a_torn_one_is_left_in_place(
-        world: World, tmp_path: Path) -> None:
+        world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # how long the end of a process may take; cleaning up has more time than that
+    monkeypatch.setattr(video_memory_node, 'SAVE_TIMEOUT_S', 0.05)
     keep = {'checkpoint.directory': str(tmp_path), 'checkpoint.restore': True}
     node, client = robot(world, 'active', **keep)
     drive_past(client.camera(), range(10), START_NS, pause_s=0.005)
     until_seen(node, 10)
-    assert client.change('deactivate') and client.change('cleanup')
+    assert client.change('deactivate')
+    node.engine.post(lambda: time.sleep(0.5))
+    assert client.change('cleanup')
     file = tmp_path / 'infinipot.infinipot'
     assert file.is_file()
     assert client.change('configure')
@@ -398,11 +409,12 @@ def test_a_destroyed_node_leaves_the_graph_with_all_its_services(world: World) -
     node.destroy_node()
     until(lambda: name not in client.node.get_node_names(), 'it is gone')
     until(lambda: not client.serves('infinipot/get_state'), 'so are its lifecycle services')
-    assert not client.serves('video_qa')
+    until(lambda: not client.serves('video_qa'), 'and the others')
 
 
 def test_a_node_destroyed_while_it_configures_does_not_take_the_process_along(
-        world: World, loaded: threading.Event) -> None:
+        world: World, loaded: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(video_memory_node, 'STOP_TIMEOUT_S', 0.8)
     node, client = robot(world, 'unconfigured', autostart=False)
     client.begin_change('configure')
     until(lambda: client.state() == 'configuring', 'configuring')
@@ -470,7 +482,11 @@ def test_two_robots_in_one_process_share_the_weights_and_nothing_else(world: Wor
     assert clients[0].ask('what do you see now ?').frames_seen == 10
     until(lambda: clients[1].status, 'a status')
     assert clients[1].status[-1].budget_bytes == 3 * 2**20
-    topics = {name for name, _ in clients[0].node.get_topic_names_and_types()}
-    assert {'/robot1/image', '/fleet/robot2/image', '/robot1/scene_description'} <= topics
-    assert '/image' not in topics and '/scene_description' not in topics
-    assert json.dumps(sorted(topics)).count('infinipot/memory_status') == 2
+
+    def each_has_its_own() -> bool:
+        topics = {name for name, _ in clients[0].node.get_topic_names_and_types()}
+        return ({'/robot1/image', '/fleet/robot2/image', '/robot1/scene_description'} <= topics
+                and not {'/image', '/scene_description'} & topics
+                and {name for name in topics if 'memory_status' in name} == {
+                    f'/{name}/infinipot/memory_status' for name in ('robot1', 'fleet/robot2')})
+    until(each_has_its_own, 'topics below the names of the two, and no others')
