@@ -19,7 +19,7 @@ from infinipot_ros.errors import Cancelled, CheckpointError, ConfigError, Infini
 from infinipot_ros.node.descriptions import Descriptions
 from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
-from infinipot_ros.node.guarding import describe, Throttle
+from infinipot_ros.node.guarding import describe, kind_of, Throttle
 from infinipot_ros.node.inputs import Inputs
 from infinipot_ros.node.log_bridge import engine_logs_to
 from infinipot_ros.node.managed_node import ManagedNode
@@ -260,7 +260,7 @@ class VideoMemoryNode(ManagedNode):
 
     def _on_engine_error(self, what: str, error: Exception) -> None:
         self._last_error, self._last_error_at = f'{what}: {describe(error)}', time.monotonic()
-        self._report(what, self._last_error)
+        self._report(kind_of(self._last_error), self._last_error)
 
     def _forget(self) -> None:
         """Forget what belonged to a memory that is gone; in the engine thread."""
