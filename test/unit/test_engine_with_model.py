@@ -72,8 +72,8 @@ def test_a_model_that_gives_nan_costs_the_answer_and_leaves_the_memory(
         engines: list[EngineThread], monkeypatch: pytest.MonkeyPatch) -> None:  # Qwen-VL#364
     engine = engines[0]
     right, before = engine.ask(question('what?')).wait().text, digest(engine.memory)
-    logits = tiny().logits
-    monkeypatch.setattr(tiny(), 'logits', lambda states: torch.full_like(logits(states), torch.nan))
+    logits, nan = tiny().logits, float('nan')
+    monkeypatch.setattr(tiny(), 'logits', lambda states: torch.full_like(logits(states), nan))
     with pytest.raises(NumericError, match='NaN'):
         engine.ask(question('what?')).wait()
     assert digest(engine.memory) == before

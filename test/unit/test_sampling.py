@@ -51,6 +51,13 @@ def test_late_is_told_from_jumped_back() -> None:
     assert sampler.judge(START - 49 * SECOND_NS, 1.0) is Verdict.DUE
 
 
+def test_one_stamp_again_and_again_is_one_frame() -> None:
+    sampler = Sampler()
+    assert [sampler.judge(START, 60.0) for _ in range(5)] == [Verdict.DUE] + [Verdict.EARLY] * 4
+    assert not sampler.wants_newest(START, 60.0)
+    assert sampler.judge(START + SECOND_NS, 60.0) is Verdict.DUE
+
+
 def test_a_raised_rate_applies_at_once() -> None:
     sampler = Sampler()
     assert sampler.judge(START, 0.01) is Verdict.DUE
