@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from rclpy.node import Node
+from rclpy.topic_endpoint_info import TopicEndpointInfo
 
+# so long one look at the graph serves all who ask: the log and the diagnostics, once a second
+FRESH_S = 0.5
 # one that was killed is still announced for some 20 s
 SEVERAL_AFTER_S = 30.0
 RAW, COMPRESSED = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
@@ -21,11 +25,14 @@ class Publishers:
         self._node = node
         self._topic = topic
         self._several_since: float | None = None
+        self._looked = -math.inf
+        self._found: list[TopicEndpointInfo] = []
+        self._others: list[str] | None = None
 
     def names(self) -> list[str]:
         """Return the nodes that publish on the topic, one that does so twice twice."""
-        found = self._node.get_publishers_info_by_topic(self._topic)
-        return sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in found)
+        return sorted(f"{info.node_namespace.rstrip('/')}/{info.node_name}"
+                      for info in self._look())
 
     def rivals(self) -> list[str]:
         """Return `names` if they have been several for a while."""
@@ -38,12 +45,22 @@ class Publishers:
 
     def kinds(self) -> list[str]:
         """Return the types of message that are published on the topic."""
-        found = self._node.get_publishers_info_by_topic(self._topic)
-        return sorted({info.topic_type for info in found})
+        return sorted({info.topic_type for info in self._look()})
 
     def elsewhere(self) -> list[str]:
         """Return the other topics on which pictures are published, but for this node's own."""
-        own = f'{self._node.get_fully_qualified_name()}/'
-        return sorted(name for name, kinds in self._node.get_topic_names_and_types()
-                      if {RAW, COMPRESSED} & set(kinds) and not name.startswith(own)
-                      and name != self._topic and self._node.count_publishers(name))
+        self._look()
+        if self._others is None:
+            own = f'{self._node.get_fully_qualified_name()}/'
+            self._others = sorted(
+                name for name, kinds in self._node.get_topic_names_and_types()
+                if {RAW, COMPRESSED} & set(kinds) and not name.startswith(own)
+                and name != self._topic and self._node.count_publishers(name))
+        return self._others
+
+    def _look(self) -> list[TopicEndpointInfo]:
+        now = time.monotonic()
+        if now - self._looked > FRESH_S:
+            self._found = self._node.get_publishers_info_by_topic(self._topic)
+            self._looked, self._others = now, None
+        return self._found
