@@ -25,7 +25,6 @@ from infinipot_ros.demo.quiz import choose_questions, stopping_frame
 from infinipot_ros.demo.report import (
     Answered,
     memory_line,
-    progress_line,
     results_table,
     shortened,
 )
@@ -195,7 +194,7 @@ class _Demo:
 
         def show() -> None:
             status = observer.status
-            self._progress.show(stage() + (f': {progress_line(status)}' if status else ''))
+            self._progress.show(stage() + (f': {memory_line(status)}' if status else ''))
 
         observer.wait(done, what, timeout_s, show)
         self._progress.close()

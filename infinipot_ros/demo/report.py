@@ -49,14 +49,7 @@ class Answered:
 
 
 def memory_line(status: Any) -> str:
-    """Say how full a memory is, from a MemoryStatus message."""
-    return (f'{status.frames_seen} frames seen, {status.held_tokens} of {status.capacity_tokens} '
-            f'tokens, {status.held_bytes / MIB:.2f} of {status.budget_bytes / MIB:.2f} MiB, '
-            f'{status.compressions} compressions')
-
-
-def progress_line(status: Any) -> str:
-    """Say the same in less than a terminal is wide."""
+    """Say how full a memory is, from a MemoryStatus message, in less than a terminal is wide."""
     return (f'{status.frames_seen} frames seen, {status.held_tokens}/{status.capacity_tokens} '
             f'tokens, {status.held_bytes / MIB:.2f}/{status.budget_bytes / MIB:.2f} MiB, '
             f'{status.compressions} compressions')

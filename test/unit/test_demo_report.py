@@ -8,7 +8,6 @@ from infinipot_ros.demo.questions import Question
 from infinipot_ros.demo.report import (
     Answered,
     memory_line,
-    progress_line,
     results_table,
     shortened,
 )
@@ -85,10 +84,10 @@ def test_the_memory_line_has_bytes_and_budget() -> None:
     status = SimpleNamespace(frames_seen=7, held_tokens=5, capacity_tokens=6,
                              held_bytes=1_572_864, budget_bytes=2_097_152, compressions=3)
     assert memory_line(status) == (
-        '7 frames seen, 5 of 6 tokens, 1.50 of 2.00 MiB, 3 compressions')
+        '7 frames seen, 5/6 tokens, 1.50/2.00 MiB, 3 compressions')
 
 
-def test_the_progress_line_fits_a_terminal_beside_its_stage() -> None:
+def test_the_memory_line_fits_a_terminal_beside_its_stage() -> None:
     status = SimpleNamespace(frames_seen=123, held_tokens=386, capacity_tokens=408,
                              held_bytes=2_094_258, budget_bytes=2_097_152, compressions=123)
-    assert len(f'123 of 206: {progress_line(status)}') < 80
+    assert len(f'123 of 206: {memory_line(status)}') < 80
