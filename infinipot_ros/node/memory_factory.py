@@ -10,6 +10,7 @@ engine thread: the node is there before they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 from infinipot_ros.errors import ConfigError
@@ -31,7 +32,7 @@ def acquire_model(values: Mapping[str, Any]) -> Lease:
     dtype = values['dtype']
     if dtype == 'auto' and device == 'cpu':
         dtype = 'float32'
-    calibration = values['calibration']
+    calibration = _calibration(values['model'], values['calibration'])
     key = (values['model'], device, dtype, values['quantization'], calibration)
 
     def load() -> Any:
@@ -80,6 +81,15 @@ def check_budget(memory: VideoMemory, budget_mib: float) -> None:
     :raises BudgetError: below the least that works, or above what was allocated.
     """
     memory.check_budget(budget_mib)
+
+
+def _calibration(model: str, name: str) -> str:
+    """Return the whole path of a calibration, so that one is not two however it is named."""
+    from infinipot_ros.models.calibration import find_calibration
+    from infinipot_ros.models.loading import demo_folder
+    folder = demo_folder() if model == 'demo' else Path(model).expanduser()
+    path = find_calibration(name, folder)
+    return name if path is None else str(path.resolve())
 
 
 def _device(name: str) -> str:

@@ -10,6 +10,7 @@ from infinipot_ros import models
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory import MemoryConfig
 from infinipot_ros.memory.policies import POLICIES
+from infinipot_ros.models.calibration import FILE_NAME
 from infinipot_ros.node.memory_factory import (
     acquire_model,
     check_budget,
@@ -86,6 +87,21 @@ def test_models_with_different_calibrations_are_different_models(loaded):
     assert first.model is same.model is not other.model
     assert loaded == [('demo', ''), ('demo', 'none')]
     for lease in (first, same, other):
+        lease.release()
+
+
+def test_a_calibration_is_one_however_it_is_named(loaded, tmp_path, monkeypatch):
+    own, other = tmp_path / FILE_NAME, tmp_path / 'other.json'
+    monkeypatch.chdir(tmp_path)
+    for path in (own, other):
+        path.write_text('{}')
+    leases = [acquire_model({**VALUES, 'device': 'cpu', 'model': str(tmp_path),
+                             'calibration': name})
+              for name in ('', str(own), FILE_NAME, f'{tmp_path}/../{tmp_path.name}/{FILE_NAME}',
+                           str(other))]
+    assert len({id(lease.model) for lease in leases[:4]}) == 1
+    assert loaded == [(str(tmp_path), str(own)), (str(tmp_path), str(other))]
+    for lease in leases:
         lease.release()
 
 
