@@ -22,7 +22,7 @@ from typing import Any, TYPE_CHECKING
 import cv2
 from infinipot_ros.errors import ImageFormatError
 from infinipot_ros.node.compressed_images import compressed_to_rgb
-from infinipot_ros.node.guarding import guarded, kind_of, Throttle
+from infinipot_ros.node.guarding import describe, guarded, kind_of, Throttle
 from infinipot_ros.node.images import (
     encoding_note,
     ImageLike,
@@ -214,7 +214,11 @@ class Camera:
     def _on_message(self, raw: bytes) -> None:
         health, now_ns = self.health, self._node.get_clock().now().nanoseconds
         health.arrive(self.setup.fps())
-        stamp_ns, problem = usable_stamp(_stamp_of(raw), now_ns)
+        try:
+            stamp_ns, problem = usable_stamp(_stamp_of(raw), now_ns)
+        except ImageFormatError as error:
+            self._refuse(None, error)
+            return
         health.delay_s = max(0.0, (now_ns - stamp_ns) / SECOND_NS)
         if problem:
             # the numbers in it differ from picture to picture
@@ -238,8 +242,9 @@ class Camera:
 
     def _frame(self, stamp_ns: int, raw: bytes) -> Frame | None:
         """Deserialise and convert; a bad image costs that image."""
+        message = None
         try:
-            message = deserialize_message(raw, self._type)
+            message = self._unpacked(raw)
             rgb = _shrink(self._to_rgb(message))
         except ImageFormatError as error:
             self._refuse(message, error)
@@ -248,6 +253,13 @@ class Camera:
         self.health.look_at(digest)
         return Frame(self.setup.name, stamp_ns, message.header.frame_id, rgb,
                      self.setup.pose_at(stamp_ns), digest)
+
+    def _unpacked(self, raw: bytes) -> Any:
+        try:
+            return deserialize_message(raw, self._type)
+        except Exception as error:  # the middleware's own, or a text that is no UTF-8
+            raise ImageFormatError(f'message of {len(raw)} bytes is cut off or damaged: '
+                                   f'{describe(error)}') from error
 
     def _to_rgb(self, message: Any) -> Rgb:
         kind = message.format if self.setup.compressed else message.encoding
@@ -289,7 +301,13 @@ def sensor_qos(depth: int = 5) -> QoSProfile:
 
 
 def _stamp_of(raw: bytes) -> int:
-    """Read the stamp of a serialised message that begins with a std_msgs/Header (CDR)."""
+    """
+    Read the stamp of a serialised message that begins with a std_msgs/Header (CDR).
+
+    :raises ImageFormatError: it ends before its stamp does.
+    """
+    if len(raw) < 12:
+        raise ImageFormatError(f'message of {len(raw)} bytes is cut off before its stamp')
     order = '<' if raw[1] & 1 else '>'
     seconds, nanoseconds = struct.unpack_from(f'{order}iI', raw, 4)
     return int(seconds) * SECOND_NS + int(nanoseconds)
