@@ -34,6 +34,7 @@ RELIABLE = QoSProfile(depth=400, reliability=ReliabilityPolicy.RELIABLE)
 TRANSITIONS = {'configure': 1, 'cleanup': 2, 'activate': 3, 'deactivate': 4}
 DEFAULTS = {'budget_mib': 2.0, 'sample_fps': 10.0, 'frame_queue': 400, 'qa.max_new_tokens': 8}
 DRIVE = Drive(7, num_frames=200)
+END_WAITS_S = video_memory_node.SAVE_TIMEOUT_S, video_memory_node.STOP_TIMEOUT_S
 # on a busy machine too, a memory is saved, and an engine has ended before the next test begins
 video_memory_node.SAVE_TIMEOUT_S = video_memory_node.STOP_TIMEOUT_S = WAIT_S
 
