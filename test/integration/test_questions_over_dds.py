@@ -15,7 +15,16 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
 from builtin_interfaces.msg import Time  # noqa: E402, I100
-from dds_world import Client, drive_past, SECOND_NS, until, until_seen, World  # noqa: E402
+from dds_world import (  # noqa: E402
+    Client,
+    drive_past,
+    SECOND_NS,
+    until,
+    until_seen,
+    WAIT_S,
+    World,
+)
+from infinipot_ros.node import diagnostics  # noqa: E402
 from infinipot_ros.node.video_memory_node import VideoMemoryNode  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from rcl_interfaces.srv import GetParameters  # noqa: E402
@@ -40,9 +49,9 @@ class Setup:
 
         def work() -> None:
             held.set()
-            release.wait(10.0)
+            release.wait(WAIT_S)
         self.node.engine.post(work)
-        assert held.wait(5.0)
+        assert held.wait(WAIT_S)
         return release
 
 
@@ -64,12 +73,14 @@ def seen(robot: Setup) -> Iterator[int]:
 def test_an_answer_comes_with_its_evidence_and_the_bytes_stay_in_budget(
         robot: Setup, seen: int) -> None:
     assert robot.node.engine.status.compressions >= 1
+    started = time.monotonic()
     response = robot.client.ask('what do you see now ?')
+    elapsed_s = time.monotonic() - started
     assert response.status == R.ANSWERED
     assert response.frames_seen == 40
     assert response.newest_frame.sec * SECOND_NS + response.newest_frame.nanosec == seen
     assert 0 < len(response.evidence) <= 5
-    assert 0 < response.latency.sec + response.latency.nanosec / SECOND_NS < 10
+    assert 0 < response.latency.sec + response.latency.nanosec / SECOND_NS < elapsed_s
     relevances = [evidence.relevance for evidence in response.evidence]
     assert relevances == sorted(relevances, reverse=True)
     assert 0 < sum(relevances) <= 1
@@ -166,12 +177,11 @@ def test_a_question_of_which_the_model_knows_no_word_is_refused_with_how_to_ask(
 
 def test_one_question_too_many_is_told_busy_at_once(robot: Setup, seen: int) -> None:
     release = robot.hold()
-    request = VideoQA.Request(question='what do you see now ?')
+    request = VideoQA.Request(question='what do you see now ?', timeout_s=WAIT_S)
     waiting = [robot.client.begin(VideoQA, 'video_qa', request) for _ in range(2)]
     until(lambda: robot.node.engine.waiting()[0] == 2, 'two questions wait')
-    started = time.monotonic()
     busy = [robot.client.ask('and now ?') for _ in range(5)]
-    assert time.monotonic() - started < 1.0
+    assert robot.node.engine.waiting()[0] == 2, 'the model is still held'
     assert {response.status for response in busy} == {R.BUSY}
     assert 'qa.queue is 2' in busy[0].message
     release.set()
@@ -179,19 +189,30 @@ def test_one_question_too_many_is_told_busy_at_once(robot: Setup, seen: int) -> 
 
 
 def test_twenty_clients_at_once_get_an_answer_or_busy_while_frames_go_on(
-        robot: Setup, seen: int) -> None:
-    request = VideoQA.Request(question='what colour was the ball ?')
+        robot: Setup, seen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = VideoQA.Request(question='what colour was the ball ?', timeout_s=WAIT_S)
     right = robot.client.ask(request.question).answer
     clients = [robot.client.node.create_client(VideoQA, 'video_qa') for _ in range(20)]
-    assert all(client.wait_for_service(10.0) for client in clients)
-    futures = [client.call_async(request) for client in clients]
+    assert all(client.wait_for_service(WAIT_S) for client in clients)
+    memory, begun, all_are_there = robot.node.engine.memory, threading.Event(), threading.Event()
+    ask = memory.ask
+
+    def slowly(text: str, **how: Any) -> Any:
+        begun.set()
+        all_are_there.wait(WAIT_S)
+        return ask(text, **how)
+    monkeypatch.setattr(memory, 'ask', slowly)
+    futures = [clients[0].call_async(request)]
+    assert begun.wait(WAIT_S)
+    futures += [client.call_async(request) for client in clients[1:]]
     drive_past(robot.camera, range(40, 60), seen + SECOND_NS // 10, pause_s=0.01)
+    until(lambda: sum(future.done() for future in futures) == 17, 'one is answered, two wait')
+    assert {future.result().status for future in futures if future.done()} == {R.BUSY}
+    all_are_there.set()
     until(lambda: all(future.done() for future in futures), 'all are told something')
     responses = [future.result() for future in futures]
-    assert {response.status for response in responses} <= {R.ANSWERED, R.BUSY}
-    answers = [response for response in responses if response.status == R.ANSWERED]
-    assert len(answers) >= 3
-    assert any(response.answer == right for response in answers)
+    assert sum(response.status == R.ANSWERED for response in responses) == 3
+    assert (responses[0].status, responses[0].answer) == (R.ANSWERED, right)
     until_seen(robot.node, 60)
     for client in clients:
         robot.client.node.destroy_client(client)
@@ -199,22 +220,21 @@ def test_twenty_clients_at_once_get_an_answer_or_busy_while_frames_go_on(
 
 def test_a_deadline_is_kept_and_other_services_are_quick_meanwhile(robot: Setup) -> None:
     release = robot.hold()
-    request = VideoQA.Request(question='now ?', timeout_s=1.0)
-    wait = robot.client.begin(VideoQA, 'video_qa', request)
+    request = VideoQA.Request(question='now ?', timeout_s=2 * WAIT_S)
+    later = robot.client.begin(VideoQA, 'video_qa', request)
+    until(lambda: robot.node.engine.waiting()[0] == 1, 'a question waits')
     names = GetParameters.Request(names=['budget_mib'])
-    robot.client.call(GetParameters, 'infinipot/get_parameters', names)
-    robot.client.state()
     for _ in range(5):
-        started = time.monotonic()
         robot.client.call(GetParameters, 'infinipot/get_parameters', names)
         assert robot.client.state() == 'active'
         assert robot.client.set(sample_fps=10.0) == ''
-        assert time.monotonic() - started < 0.3
-    response = wait()
+    response = robot.client.ask('now ?', timeout_s=1.0)
     assert response.status == R.TIMEOUT
     assert 'within 1 s' in response.message
-    assert 1.0 <= response.latency.sec + response.latency.nanosec / SECOND_NS < 2.0
+    assert response.latency.sec >= 1
+    assert robot.node.engine.waiting()[0] == 2, 'the model is still held'
     release.set()
+    assert later().status in (R.ANSWERED, R.EMPTY_MEMORY)
     assert robot.client.ask('now ?').status in (R.ANSWERED, R.EMPTY_MEMORY)
 
 
@@ -222,12 +242,14 @@ def test_what_the_model_raises_is_an_answer_too(robot: Setup, seen: int,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*unused: Any, **also_unused: Any) -> None:
         raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')
-    monkeypatch.setattr(robot.node.engine.memory, 'ask', explode)
-    response = robot.client.ask('what do you see now ?')
+    with monkeypatch.context() as patch:
+        patch.setattr(robot.node.engine.memory, 'ask', explode)
+        response = robot.client.ask('what do you see now ?')
     assert response.status == R.FAILED
     assert 'out of memory' in response.message and 'budget_mib' in response.message
-    monkeypatch.undo()
-    until(lambda: 'out of memory' in robot.client.task(': model').message, 'diagnostics say so')
+    monkeypatch.setattr(diagnostics, 'RECENT_S', 1000.0)
+    until(lambda: (t := robot.client.task(': model')) and 'out of memory' in t.message,
+          'diagnostics say so')
     assert robot.client.ask('what do you see now ?').status == R.ANSWERED
 
 
@@ -257,9 +279,11 @@ def test_the_answer_is_about_now_even_while_frames_are_sampled_slowly(robot: Set
     assert robot.client.reset().success
     assert robot.client.set(sample_fps=0.1) == ''
     try:
+        health = robot.node.inputs.cameras[0].health
+        received = health.received
         newest_ns = drive_past(robot.camera, range(20), START_NS + 100 * SECOND_NS, fps=1.0,
                                pause_s=0.01)
-        until(lambda: robot.node.inputs.cameras[0].health.arrived is not None, 'images')
+        until(lambda: health.received == received + 20, 'images')
         until(lambda: robot.client.ask('what do you see now ?').newest_frame.sec
               == newest_ns // SECOND_NS, 'the newest frame is known')
         assert robot.node.engine.status.frames_seen < 10
