@@ -11,6 +11,7 @@ import contextlib
 from dataclasses import asdict, dataclass, fields
 import hashlib
 import json
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from torch import Tensor
 FORMAT = 'infinipot_ros memory'
 VERSION = 1
 _STORE = 'store.'
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ def restore(state: MemoryState, saved: Saved) -> None:
     """
     Fill a new memory; tokens that its budget does not hold are compressed away.
 
+    Other thresholds of VaN than the saved ones, such as those of a calibration made since, are
+    used from here on, with a warning: what was kept stays, and later choices differ.
     Raises CheckpointError where the new settings cannot go on with the saved memory.
     """
     old, new = saved.config, state.config
@@ -156,6 +160,17 @@ def restore(state: MemoryState, saved: Saved) -> None:
         raise CheckpointError(f'{saved.path}: incomplete: {error}') from error
     except InfinipotError as error:
         raise CheckpointError(f'{saved.path}: does not fit this configuration: {error}') from error
+    was, now = _thresholds(old), _thresholds(state.compression.config)
+    if was != now:
+        logger.warning(
+            "%s: was saved with %s as VaN's thresholds and goes on with %s: what is kept from now "
+            'on is chosen by those',
+            saved.path, *(taus or 'none' for taus in (was, now)))
+
+
+def _thresholds(config: MemoryConfig) -> tuple[object, ...]:
+    taus = config.policy_options.get('cv_thresholds')
+    return tuple(taus) if isinstance(taus, tuple | list) else ()
 
 
 def facts_text(state: MemoryState) -> str:

@@ -13,6 +13,7 @@ from infinipot_ros.errors import CheckpointError, InfinipotError
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.file_lock import FileLocks
 from infinipot_ros.node.guarding import guard_service
+from infinipot_ros.node.log_bridge import engine_logs_to
 from infinipot_ros.srv import MemoryFile
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
@@ -87,9 +88,10 @@ class MemoryServices:
 class Checkpoints:
     """Files of the memory, inside one directory. Save and load run in the engine thread."""
 
-    def __init__(self, engine: EngineThread, directory: Callable[[], str],
-                 node_name: str) -> None:
+    def __init__(self, node: Node, engine: EngineThread, directory: Callable[[], str]) -> None:
         """Take note where files may be; the full name of the node is that of its own file."""
+        node_name = node.get_fully_qualified_name()
+        self._logger = node.get_logger()
         self._engine = engine
         self._directory = directory
         self._own_name = node_name.strip('/').replace('/', '.')
@@ -152,7 +154,9 @@ class Checkpoints:
             raise CheckpointError('there is no memory yet; configure the node first')
         if not path.is_file():
             raise CheckpointError(f'there is no file {path}; ~/save_memory makes such a file')
-        self._engine.replace_memory(type(memory).load(path, memory.model, memory.config))
+        with engine_logs_to(self._logger):
+            loaded = type(memory).load(path, memory.model, memory.config)
+        self._engine.replace_memory(loaded)
 
 
 def _refuse(response: Any, text: str) -> None:

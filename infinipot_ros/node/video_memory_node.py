@@ -70,8 +70,7 @@ class VideoMemoryNode(ManagedNode):
         self.inputs = Inputs(self, self.engine, self.parameters, self._on_jump)
         self.outputs = Outputs(self, self.engine)
         self.checkpoints = Checkpoints(
-            self.engine, lambda: str(self.parameters['checkpoint.directory']),
-            self.get_fully_qualified_name())
+            self, self.engine, lambda: str(self.parameters['checkpoint.directory']))
         self.questions = QuestionService(self, self.engine, self.parameters, self._not_active)
         MemoryServices(self, self.engine, self.checkpoints, self._forget)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)

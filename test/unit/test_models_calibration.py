@@ -3,6 +3,7 @@
 """Measured thresholds belong to a model: used where it is loaded, refused where it is another."""
 
 import json
+import re
 import shutil
 
 from infinipot_ros.errors import ConfigError, ModelLoadError
@@ -73,6 +74,25 @@ def test_a_saved_memory_keeps_its_thresholds(folder, tmp_path):
     for one in (memory, again):
         add(one, 20, scene=9)
     assert digest(again) == digest(memory)
+
+
+@pytest.mark.parametrize('before, after, words', [
+    ('none', '', r'with none as .* goes on with \(1e-06, 2e-06, 3e-06\):'),
+    ('', 'none', r'with \(1e-06, 2e-06, 3e-06\) as .* goes on with none:'), ('', '', ''),
+    ('none', 'none', '')])
+def test_a_saved_memory_says_when_it_goes_on_with_other_thresholds(
+        folder, tmp_path, caplog, before, after, words):
+    memory = filled(load_model(folder, calibration=before), 20, **CAP)
+    memory.save(tmp_path / 'm')
+    again = VideoMemory.load(
+        tmp_path / 'm', load_model(folder, calibration=after), memory.config)
+    assert len(caplog.messages) == bool(words)
+    assert not words or re.search(words, caplog.text)
+    # What it says next time is what it has gone on with.
+    caplog.clear()
+    again.save(tmp_path / 'm')
+    VideoMemory.load(tmp_path / 'm', again.model, memory.config)
+    assert not caplog.messages
 
 
 def test_another_place_can_be_named(folder, tmp_path):
