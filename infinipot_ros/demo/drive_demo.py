@@ -46,6 +46,7 @@ NO_FRAME_IS_DROPPED = {
     'frame_queue': 1000,
     f'qos_overrides./{CAMERA_TOPIC}.subscription.reliability': 'reliable',
     f'qos_overrides./{CAMERA_TOPIC}.subscription.depth': 1000}
+NO_PICTURE_IS_OVERWRITTEN = {f'qos_overrides./{CAMERA_TOPIC}.publisher.depth': DRIVE_FRAMES}
 QUIET_REPORTS = 5
 
 
@@ -126,7 +127,8 @@ class _Demo:
         self._start_node(options.fps)
         self._start('simulated_camera', {
             'seed': options.seed, 'setting': options.setting, 'num_frames': DRIVE_FRAMES,
-            'end': stop + 1, 'scale': 4, 'fps': options.fps, 'wait_for_subscribers': 1})
+            'end': stop + 1, 'scale': 4, 'fps': options.fps, 'wait_for_subscribers': 1,
+            **NO_PICTURE_IS_OVERWRITTEN})
         observer = self._observer
         self._watch(lambda: self._arrived(stop), 'the end of the drive',
                     600 + stop / options.fps,

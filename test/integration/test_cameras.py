@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 import json
+import math
 import os
 from pathlib import Path
 import signal
@@ -21,6 +22,7 @@ from infinipot_ros.demo.world import Drive  # noqa: E402, I100
 from infinipot_ros.node.compressed_images import compressed_to_rgb  # noqa: E402
 from infinipot_ros.node.images import image_to_rgb  # noqa: E402
 from infinipot_ros.node.recordings import VideoFile  # noqa: E402
+from infinipot_ros.node.simulated_camera import SimulatedCamera  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.qos import (  # noqa: E402
@@ -274,3 +276,20 @@ def test_a_misspelt_parameter_is_noticed(listener: Listener, start: Any) -> None
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert 'there is no parameter sede; known are setting, seed' in output
+
+
+def test_after_a_late_picture_the_next_one_comes_later() -> None:
+    """Two at once would be one to those who sample by stamps."""
+    rclpy.init()
+    try:
+        camera = SimulatedCamera()
+        camera._take_picture()
+        camera._taken = math.inf
+        camera._take_picture()
+        assert camera._index == 1
+        camera._taken = -math.inf
+        camera._take_picture()
+        assert camera._index == 2
+        camera.destroy_node()
+    finally:
+        rclpy.shutdown()
