@@ -22,7 +22,8 @@ from std_msgs.msg import String
 
 NODE_NAME = 'infinipot'
 CAMERA_NAME = 'simulated_camera'
-_PICTURE_WAIT_S = 2.0
+# a sheet comes at once but from a machine that is busy with something else
+_PICTURE_WAIT_S = 30.0
 _CATCH_UP = 20
 
 
@@ -102,7 +103,7 @@ class Observer:
         """Say whether the node has its memory and takes questions."""
         return self.status is not None and self._questions.service_is_ready()
 
-    def ask(self, question: str, timeout_s: float = 20.0) -> VideoQA.Response:
+    def ask(self, question: str, timeout_s: float = 60.0) -> VideoQA.Response:
         """Ask over the service; the sheet of evidence is then in `pictures['evidence']`."""
         self.pictures.pop('evidence', None)
         future = self._questions.call_async(VideoQA.Request(question=question))
