@@ -15,7 +15,8 @@ class MemoryConfig:
     """
     Settings of one memory; the paper's letters are given with its parameters.
 
-    budget_mib: everything the memory holds, weights and a forward pass's working memory apart.
+    budget_mib: everything the memory holds, weights and a forward pass's working memory apart,
+        and what a policy that offloads (`rekv`) keeps in host memory.
     policy: a name of `POLICIES`.
     alpha: share of the kept tokens that TaR chooses (InfiniPot-V, alpha).
     recent_ratio: share of the frames a full memory holds that is kept whole (r = recent_ratio f).
@@ -37,7 +38,8 @@ class MemoryConfig:
     newest_scale: side of the newest frame at a question against `frame_size_px`; 1 is off.
     question_policy: policy by which each question chooses what it reads of the past; '' is all of
         it.
-    question_tokens: how many tokens of the past such a question reads.
+    question_tokens: how many tokens of a camera's past such a question reads, or one fetches from
+        host memory.
     temperature: 0 decodes greedily; above, answers are drawn at random, from `seed` on.
     sample_fps: frames a second that the camera will give, for models whose positions count
         seconds; 0 is unknown.

@@ -51,6 +51,15 @@ def test_the_fixed_sum_of_dscache_is_32_frames():
     assert {instant for past, instant in lengths if past == 28} >= {1, 2, 4, 8}
 
 
+def test_rekv_reads_as_much_out_of_the_cache_as_out_of_host_memory():
+    methods = ABLATIONS['dscache_combination'].methods
+    ways = {(method.policy, method.settings.get('question_policy'),
+             method.settings.get('question_tokens'), method.settings['instant_frames'])
+            for method in methods if 'ReKV' in method.name}
+    assert ways == {(*way, 8 * FRAME_TOKENS, frames) for frames in (0, 4)
+                    for way in (('sliding_window', 'rekv'), ('rekv', None))}
+
+
 def test_alpha_goes_from_van_alone_to_tar_alone():
     alphas = [method.settings['alpha'] for method in ABLATIONS['alpha'].methods]
     assert (alphas[0], alphas[-1]) == (0.0, 1.0)

@@ -27,7 +27,7 @@ from infinipot_ros.bench.retention_report import (
 from infinipot_ros.bench.shared_vision import SharedVision
 from infinipot_ros.bench.streams import make_streams, Stream
 from infinipot_ros.cli import main
-from infinipot_ros.errors import BudgetError
+from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory import MemoryConfig, VideoMemory
 from infinipot_ros.memory.policies import POLICIES as POLICY_TABLE
 from infinipot_ros.models import load_model
@@ -71,6 +71,37 @@ def test_a_memory_holds_the_tokens_it_was_given(results):
     assert all(row.held_tokens <= row.capacity_tokens for row in rows)
     assert all(row.compressions > 0 for row in rows if row.frames == 40)
     assert len({row.held_bytes for row in rows if row.budget == '64'}) == 1
+
+
+def test_what_a_method_keeps_in_host_memory_is_told_apart(model, results, tmp_path):
+    stream = replace(make_streams('still', 1, 40, tuning=True)[0], first_ask=19, ask_every=20)
+    cells = [Cell(parse_budget('64'), Method(name, name, {'question_tokens': 48}))
+             for name in ('rekv', 'rekv_no_offload')]
+    report = make_report([run_stream(model, stream, cells)])
+    kept = {(row.method, row.frames): row.host_bytes for row in report.memory}
+    assert kept['rekv', 40] > kept['rekv', 20] > 0 == kept['rekv_no_offload', 40]
+    assert len({row.held_bytes for row in report.memory if row.method == 'rekv'}) == 1
+    assert max(row.host_bytes for row in report.costs) == kept['rekv', 40]
+    assert 'KiB on host' in show_report(report)
+    assert 'KiB on host' not in show_report(make_report(results))
+    write_report(tmp_path, report, ['infinipot', 'bench'], 1.0)
+    assert read_report(tmp_path).memory == report.memory
+
+
+def test_results_from_before_host_memory_was_counted_can_be_read(results, tmp_path):
+    report = make_report(results)
+    write_report(tmp_path, report, ['infinipot', 'bench'], 1.0)
+    for name in ('memory', 'costs'):
+        lines = (tmp_path / f'{name}.csv').read_text(encoding='utf-8').splitlines()
+        assert lines[0].endswith(',host_bytes')
+        (tmp_path / f'{name}.csv').write_text(
+            ''.join(line.rpartition(',')[0] + '\n' for line in lines), encoding='utf-8')
+    assert read_report(tmp_path).memory == report.memory
+    memory = tmp_path / 'memory.csv'
+    memory.write_text(memory.read_text(encoding='utf-8').replace(',held_bytes', ',bytes', 1),
+                      encoding='utf-8')
+    with pytest.raises(ConfigError, match='has the columns'):
+        read_report(tmp_path)
 
 
 def test_frames_are_encoded_once_and_the_memory_does_not_notice(model):
