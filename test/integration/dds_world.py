@@ -72,6 +72,11 @@ def image(rgb: np.ndarray, stamp_ns: int, encoding: str = 'rgb8') -> Image:
     return message
 
 
+def own_threads() -> int:
+    """Count threads, but for those of executors, which grow until they have all of their own."""
+    return sum(not thread.name.startswith('ThreadPool') for thread in threading.enumerate())
+
+
 class World:
     """One context with executors in threads; nodes made in it are gone with it."""
 

@@ -21,6 +21,7 @@ rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installatio
 from dds_world import (  # noqa: E402, I100
     Client,
     drive_past,
+    own_threads,
     SECOND_NS,
     until,
     until_seen,
@@ -63,11 +64,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(video_memory_node, 'acquire_model', slowly)
     yield loaded
     loaded.set()
-
-
-def own_threads() -> int:
-    """Count threads, but for the executor's pool, which grows until it has all of its own."""
-    return sum(not thread.name.startswith('ThreadPool') for thread in threading.enumerate())
 
 
 def test_up_and_down_again_and_again(world: World) -> None:
