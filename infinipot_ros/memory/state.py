@@ -177,7 +177,7 @@ class MemoryState:
 
     @property
     def stores(self) -> list[HostStore]:
-        """The stores in host memory, of which there are none unless the policy offloads."""
+        """Return the stores in host memory: none unless the policy offloads."""
         return [camera.store for camera in self.cameras if camera.store is not None]
 
     @property
