@@ -112,6 +112,9 @@ def describe(error: BaseException) -> str:
         text = f'{type(error).__name__}: {text}' if text else type(error).__name__
     if isinstance(error, MemoryError) or any(words in text.lower() for words in _NO_MEMORY):
         text += ' (lower budget_mib, instant_frames or the frame size, or take a smaller model)'
+    if isinstance(error, ImportError):
+        text += (' (missing, or of a version that is not supported: install torch and '
+                 'transformers as docs/on_a_robot.md says)')
     if 'device-side assert' in text:
         text += ' (the GPU takes no more work from this process: restart the node)'
     return text

@@ -181,7 +181,7 @@ def test_the_queue_of_questions_is_bounded_and_says_busy_at_once(engine, memory)
     asked = [engine.ask(question('0'))]
     gate.wait_until_entered()
     asked += [engine.ask(question('1')), engine.ask(question('2'))]
-    with pytest.raises(BusyError, match=r'qa\.queue is 2'):
+    with pytest.raises(BusyError, match=r'qa\.queue is 2\); ask again in a moment'):
         engine.ask(question('3'))  # while the gate is closed, so it waits for nothing
     gate.opened.set()
     assert [item.wait().text for item in asked] == ['0', '1', '2']

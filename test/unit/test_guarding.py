@@ -143,6 +143,12 @@ def test_out_of_memory_comes_with_what_needs_less(error: Exception) -> None:
                          'model)')
 
 
+def test_a_library_of_another_version_says_where_the_right_one_is() -> None:
+    text = describe(ImportError("cannot import name 'Qwen2VLConfig' from 'transformers'"))
+    assert text.startswith("ImportError: cannot import name 'Qwen2VLConfig'")
+    assert 'of a version that is not supported' in text and 'docs/on_a_robot.md' in text
+
+
 def test_a_gpu_that_is_lost_asks_for_a_restart() -> None:
     text = describe(RuntimeError('CUDA error: device-side assert triggered'))
     assert text.endswith('restart the node)')
