@@ -4,8 +4,18 @@
 
 from typing import Any
 
-from infinipot_ros.memory import checkpoint, MemoryConfig, VideoMemory
+from infinipot_ros.memory import (
+    checkpoint,
+    MemoryConfig,
+    question_selection,
+    questions,
+    VideoMemory,
+)
+import pytest
 from tiny_models import pictures
+
+#: So few tokens that some 20 frames of the tiny Qwen compress: nine frames of 12.
+CAP = {'max_memory_tokens': 12 * 9}
 
 
 class Spy:
@@ -45,3 +55,18 @@ def add(memory: VideoMemory, frames: int, scene: int = 0, camera: str | None = N
     size = memory.model.default_frame_size_px
     for index, rgb in enumerate(pictures(frames, scene, size)):
         memory.add_frame(rgb, stamp=float(start + index), camera=camera)
+
+
+def noted_selections(monkeypatch: pytest.MonkeyPatch, fastv_layer: int) -> list[Any]:
+    """Return what will note the selections that questions make; FastV's first layer is given."""
+    made: list[Any] = []
+
+    class Noted(question_selection.Selection):
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(questions, 'Selection', Noted)
+    monkeypatch.setattr(question_selection, 'FASTV_LAYER', fastv_layer)
+    return made

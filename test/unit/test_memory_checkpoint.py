@@ -7,11 +7,10 @@ import os
 from infinipot_ros.errors import CheckpointError, ConfigError
 from infinipot_ros.memory import checkpoint, MemoryConfig, Pose, VideoMemory
 from infinipot_ros.memory.policies import POLICIES
-from memory_testing import add, digest, filled
+from memory_testing import add, CAP, digest, filled
 import pytest
 from tiny_models import pictures, tiny
 
-CAP = {'max_memory_tokens': 12 * 9}
 POSE = Pose('map', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
 
 

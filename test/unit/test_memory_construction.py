@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """DSCache's constructions and their switches, pairs of frames, and what a question selects."""
 
-from infinipot_ros.memory import AnswerStatus, question_selection, questions
-from memory_testing import add, digest, filled, Spy
+from infinipot_ros.memory import AnswerStatus
+from memory_testing import add, CAP, digest, filled, noted_selections, Spy
 import pytest
 from tiny_models import pictures, tiny
 import torch
 
-CAP = {'max_memory_tokens': 12 * 9}
 FAMILIES = ['qwen2_vl', 'llava_onevision']
 
 
@@ -140,17 +139,7 @@ def test_a_pair_and_a_duplicated_frame_match_the_stock_processor():
 @pytest.fixture
 def selections(monkeypatch):
     """Note the selections that questions make; FastV prunes from the tiny model's second layer."""
-    made = []
-
-    class Noted(question_selection.Selection):
-
-        def __init__(self, *args):
-            super().__init__(*args)
-            made.append(self)
-
-    monkeypatch.setattr(questions, 'Selection', Noted)
-    monkeypatch.setattr(question_selection, 'FASTV_LAYER', 1)
-    return made
+    return noted_selections(monkeypatch, fastv_layer=1)
 
 
 @pytest.mark.parametrize('family', FAMILIES)

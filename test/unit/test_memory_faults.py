@@ -3,13 +3,11 @@
 """A model that raises or returns NaN at any call leaves the memory bit for bit as it was."""
 
 from infinipot_ros.errors import ConfigError, ImageFormatError, NumericError
-from memory_testing import digest, filled
+from memory_testing import CAP, digest, filled
 import numpy as np
 import pytest
 from tiny_models import pictures, tiny
 import torch
-
-CAP = {'max_memory_tokens': 12 * 9}
 
 
 class Faulty:

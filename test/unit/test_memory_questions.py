@@ -6,13 +6,12 @@ import time
 
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory import AnswerStatus
-from memory_testing import add, digest, filled, Spy
+from memory_testing import add, CAP, digest, filled, noted_selections, Spy
 import pytest
 from tiny_models import tiny
 import torch
 
 FAMILIES = ['qwen2_vl', 'llava_onevision']
-CAP = {'max_memory_tokens': 12 * 9}
 
 
 def test_the_same_question_twice_has_the_same_answer():
@@ -251,17 +250,7 @@ def test_a_span_and_a_selection_go_together(family, policy):
 
 @pytest.mark.parametrize('policy', ['rekv', 'uniform_frames', 'tar', 'snapkv'])
 def test_a_selection_in_a_span_is_of_tokens_in_it_in_every_head(policy, monkeypatch):
-    from infinipot_ros.memory import question_selection, questions
-    made = []
-
-    class Noted(question_selection.Selection):
-
-        def __init__(self, *args):
-            super().__init__(*args)
-            made.append(self)
-
-    monkeypatch.setattr(questions, 'Selection', Noted)
-    monkeypatch.setattr(question_selection, 'FASTV_LAYER', 0)
+    made = noted_selections(monkeypatch, fastv_layer=0)
     memory = filled(tiny(), 40, question_policy=policy, question_tokens=10, **CAP)
     past = memory._state.cameras[0].past
     inside = past.frames <= 20

@@ -10,26 +10,18 @@ from infinipot_ros.errors import ConfigError, ModelLoadError
 from infinipot_ros.memory import MemoryConfig, VideoMemory
 from infinipot_ros.models import load_model
 from infinipot_ros.models.calibration import Calibration, FILE_NAME
-from memory_testing import add, digest, filled
+from memory_testing import add, CAP, digest, filled
 import pytest
-from tiny_models import save
+from tiny_models import model_folder, save
 
 # Low enough that every kernel is 1; by depth the three layers have 7, 5 and 3.
 LOW = (1e-6, 2e-6, 3e-6)
-CAP = {'max_memory_tokens': 12 * 9}
-
-
-@pytest.fixture(scope='module')
-def sound(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('model')
-    save(folder, 'qwen2_vl')
-    return folder
 
 
 @pytest.fixture
-def folder(sound, tmp_path):
+def folder(tmp_path):
     """Return a model's folder with a calibration in it."""
-    folder = shutil.copytree(sound, tmp_path / 'model')
+    folder = model_folder(tmp_path / 'model')
     model = load_model(folder)
     Calibration('mine', 3, model.weights_sample, 'a drive', LOW).write(folder / FILE_NAME)
     return folder
@@ -109,7 +101,7 @@ def test_a_model_is_known_again_in_another_dtype(folder, dtype):
     assert load_model(folder, dtype=dtype).cv_thresholds == LOW
 
 
-def test_one_of_another_model_is_refused_with_what_to_do(folder, sound, tmp_path):
+def test_one_of_another_model_is_refused_with_what_to_do(folder, tmp_path):
     other = tmp_path / 'other'
     save(other, 'llava_onevision')
     shutil.copy(folder / FILE_NAME, other)

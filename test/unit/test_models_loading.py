@@ -13,20 +13,13 @@ from infinipot_ros.models.loading import demo_folder
 from memory_testing import filled
 import numpy as np
 import pytest
-from tiny_models import pictures, save, tiny
+from tiny_models import model_folder, pictures, save, tiny
 import torch
 
 
-@pytest.fixture(scope='module')
-def sound(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('model')
-    save(folder, 'qwen2_vl')
-    return folder
-
-
 @pytest.fixture
-def folder(sound, tmp_path):
-    return shutil.copytree(sound, tmp_path / 'model')
+def folder(tmp_path):
+    return model_folder(tmp_path / 'model')
 
 
 @pytest.fixture
@@ -79,14 +72,14 @@ def hub_cache(tmp_path, monkeypatch):
 
 
 def test_a_hub_model_that_was_downloaded_is_loaded_without_a_network(
-        sound, hub_cache, no_network):  # transformers#45545
+        folder, hub_cache, no_network):  # transformers#45545
     repository = hub_cache / 'models--someone--their_model'
     (repository / 'refs').mkdir(parents=True)
     (repository / 'refs' / 'main').write_text('abc')
-    snapshot = shutil.copytree(sound, repository / 'snapshots' / 'abc')
+    snapshot = shutil.copytree(folder, repository / 'snapshots' / 'abc')
     model = load_model('someone/their_model')
     assert model.name == 'someone/their_model'
-    assert model.fingerprint == load_model(sound).fingerprint
+    assert model.fingerprint == load_model(folder).fingerprint
     (snapshot / 'model.safetensors').unlink()
     with pytest.raises(ModelLoadError, match='a connection was opened'):  # to fetch the rest
         load_model('someone/their_model')
@@ -233,10 +226,10 @@ def test_frame_sizes_that_a_family_does_not_read_are_refused():
         VideoMemory(tiny(), MemoryConfig(budget_mib=4.0, frame_size_px=(3, 64)))
 
 
-def test_pictures_are_prepared_as_the_stock_processor_does(sound):
+def test_pictures_are_prepared_as_the_stock_processor_does(folder):
     from transformers import AutoImageProcessor
-    model = load_model(sound)
-    processor = AutoImageProcessor.from_pretrained(sound, backend='pil')
+    model = load_model(folder)
+    processor = AutoImageProcessor.from_pretrained(folder, backend='pil')
     for rgb in pictures(3, 1, (24, 32)):
         stock = processor(images=[rgb], return_tensors='pt')
         with torch.inference_mode():

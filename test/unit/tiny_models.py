@@ -5,6 +5,7 @@
 import functools
 import json
 from pathlib import Path
+import shutil
 import tempfile
 from typing import Any
 
@@ -116,6 +117,18 @@ def _save(folder: Path, model: Any, tokenizer: Any, processor: dict[str, Any],
     config['infinipot'] = own
     (folder / 'config.json').write_text(json.dumps(config))
     return model
+
+
+@functools.cache
+def _saved() -> tempfile.TemporaryDirectory[str]:
+    kept = tempfile.TemporaryDirectory()
+    save(Path(kept.name), 'qwen2_vl')
+    return kept
+
+
+def model_folder(place: Path) -> Path:
+    """Return a new folder with a tiny Qwen2-VL, for a test to change."""
+    return shutil.copytree(_saved().name, place)
 
 
 @functools.cache
