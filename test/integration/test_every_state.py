@@ -24,8 +24,7 @@ from dds_world import (  # noqa: E402, I100
     until_seen,
     World,
 )
-from infinipot_ros.node import diagnostics  # noqa: E402
-from infinipot_ros.node import video_memory_node  # noqa: E402
+from infinipot_ros.node import diagnostics, video_memory_node  # noqa: E402
 from infinipot_ros.node.composition import compose  # noqa: E402
 from infinipot_ros.node.model_pool import MODELS  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
@@ -227,6 +226,7 @@ def test_out_of_memory_while_loading_and_in_a_frame_costs_no_more_than_that(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*unused: Any, **also_unused: Any) -> None:
         raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')
+    monkeypatch.setattr(diagnostics, 'RECENT_S', 1000.0)
     node, client = robot(world)
     with monkeypatch.context() as patch:
         patch.setattr(video_memory_node, 'acquire_model', full)
