@@ -19,26 +19,38 @@ from dds_world import drive_past, SECOND_NS, until, until_seen, World  # noqa: E
 ROOT = Path(__file__).parents[2]
 PROGRAMS = re.findall(r'```python\n(.*?)```', (ROOT / 'README.md').read_text(), re.DOTALL)
 START_NS = 1_700_000_000 * SECOND_NS
+RUN_S, ASK_S = 300.0, 60.0
+pytestmark = pytest.mark.timeout(1200)
 
 
-def run(program: str, folder: Path) -> str:
+def run(program: str, folder: Path, timeout_s: float = RUN_S) -> str:
     """Run a program in a folder, and return what it says."""
     paths = [str(ROOT), os.environ.get('PYTHONPATH', '')]
     done = subprocess.run(
         [sys.executable, '-c', program], cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}, timeout=200)
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}, timeout=timeout_s)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def asked(program: str, folder: Path) -> str:
+    """Run a program that asks, again where it hears nothing; see Client.call_again."""
+    for _ in range(5):
+        try:
+            return run(program, folder, ASK_S)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError('the program hears no answer')
 
 
 def test_a_program_asks_the_node(world: World, tmp_path: Path) -> None:
     (program,) = (program for program in PROGRAMS if 'rclpy' in program)
     node = world.memory_nodes({})[0]
     until(lambda: node.state == 'active', 'active')
-    assert run(program, tmp_path).startswith('no frame was seen yet by camera\n[]')
+    assert asked(program, tmp_path).startswith('no frame was seen yet by camera\n[]')
     drive_past(world.client().camera(), range(10), START_NS, pause_s=0.01)
     until_seen(node, 10)
-    answer, evidence = run(program, tmp_path).splitlines()
+    answer, evidence = asked(program, tmp_path).splitlines()
     assert answer and 'camera' in evidence and str(START_NS // SECOND_NS) in evidence
 
 
