@@ -15,20 +15,30 @@ ROS2 = shutil.which('ros2')
 pytestmark = [
     pytest.mark.skipif(ROS2 is None, reason="needs the command 'ros2', which a ROS 2 installation "
                        'has and its Python wheels have not'),
-    pytest.mark.timeout(300)]
-START_S = 90.0
+    pytest.mark.timeout(1200)]
+START_S = 240.0
+COMMAND_S = 60.0
+END_S = 60.0
+ANSWERED, EMPTY_MEMORY = 0, 1
 Launch = Callable[..., subprocess.Popen[str]]
 
 
-def ros2(*words: str, timeout_s: float = 60.0) -> str:
-    """Run a command and return what it says."""
-    done = subprocess.run(['ros2', *words], capture_output=True, text=True, timeout=timeout_s,
-                          check=False)
+def ros2(*words: str) -> str:
+    """Run a command and return what it says, or that it does not end."""
+    try:
+        done = subprocess.run(['ros2', *words], capture_output=True, text=True, timeout=COMMAND_S,
+                              check=False)
+    except subprocess.TimeoutExpired as hangs:
+        return str(hangs)
     return done.stdout + done.stderr
 
 
 def until(wanted: str, *words: str) -> str:
-    """Repeat a command until its output holds `wanted`, and return the output."""
+    """
+    Repeat a command until its output holds `wanted`, and return the output.
+
+    `ros2` asks a node that it has just discovered, and does not always hear its answer.
+    """
     deadline = time.monotonic() + START_S
     while True:
         said = ros2(*words)
@@ -38,10 +48,10 @@ def until(wanted: str, *words: str) -> str:
         time.sleep(0.5)
 
 
-def ask(service: str, question: str) -> str:
-    """Ask as the README says."""
-    return ros2('service', 'call', service, 'infinipot_ros/srv/VideoQA',
-                f"{{question: '{question}'}}", timeout_s=START_S)
+def until_answered(status: int, service: str) -> str:
+    """Ask as the README says, until the answer has a status."""
+    return until(f'status={status}', 'service', 'call', service, 'infinipot_ros/srv/VideoQA',
+                 "{question: 'what do you see now ?'}")
 
 
 @pytest.fixture
@@ -62,7 +72,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
             try:
-                process.wait(20)
+                process.wait(END_S)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -75,20 +85,18 @@ def test_a_robot_answers_and_the_argument_beats_both_files(launch: Launch, tmp_p
     process = launch('robot.launch.py', 'robot:=cpu_demo', 'namespace:=r1', 'budget_mib:=2.5',
                      f'params_file:={own}')
     until('active [3]', 'lifecycle', 'get', '/r1/infinipot')
-    assert 'Double value is: 2.5' in ros2('param', 'get', '/r1/infinipot', 'budget_mib')
-    assert 'Double value is: 2.0' in ros2('param', 'get', '/r1/infinipot', 'sample_fps')
-    assert 'String value is: demo' in ros2('param', 'get', '/r1/infinipot', 'model')
-    assert 'status=1' in ask('/r1/video_qa', 'what do you see now ?'), 'EMPTY_MEMORY'
+    until('Double value is: 2.5', 'param', 'get', '/r1/infinipot', 'budget_mib')
+    until('Double value is: 2.0', 'param', 'get', '/r1/infinipot', 'sample_fps')
+    until('String value is: demo', 'param', 'get', '/r1/infinipot', 'model')
+    until_answered(EMPTY_MEMORY, '/r1/video_qa')
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(END_S) == 0
 
 
 def test_the_demo_world_is_seen_and_asked_about(launch: Launch) -> None:
     launch('demo.launch.py', 'fps:=10', 'seed:=3')
     until('active [3]', 'lifecycle', 'get', '/infinipot')
-    deadline = time.monotonic() + START_S
-    while 'status=0' not in (said := ask('/video_qa', 'what do you see now ?')):
-        assert time.monotonic() < deadline, said
+    said = until_answered(ANSWERED, '/video_qa')
     assert 'Evidence(' in said and "camera='camera'" in said
     assert 'has_pose=True' in said
 
@@ -97,7 +105,7 @@ def test_a_fleet_answers_each_below_its_name(launch: Launch) -> None:
     launch('fleet.launch.py', 'namespaces:=a,b', 'robot:=cpu_demo', 'image_topic:=image_raw')
     for name in ('a', 'b'):
         until('active [3]', 'lifecycle', 'get', f'/{name}/infinipot')
-        assert 'status=1' in ask(f'/{name}/video_qa', 'what do you see now ?')
+        until_answered(EMPTY_MEMORY, f'/{name}/video_qa')
 
 
 @pytest.mark.parametrize(('arguments', 'message'), [
