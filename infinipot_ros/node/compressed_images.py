@@ -23,6 +23,7 @@ from infinipot_ros.node.images import (
 )
 import numpy as np
 from PIL import Image as Pillow
+from PIL import UnidentifiedImageError
 
 _MAGIC = (
     (b'\xff\xd8\xff', 'JPEG'),
@@ -59,8 +60,10 @@ def compressed_to_rgb(message: CompressedImageLike, rules: ImageRules = DEFAULT_
     except ImageFormatError:
         raise
     except Exception as error:  # Pillow's plugins raise what they like on bad bytes
+        # which names an object in memory
+        why = 'no header' if isinstance(error, UnidentifiedImageError) else error
         raise ImageFormatError(
-            f'not a decodable {kind.lower()} ({len(data)} bytes): {error}; the picture is cut off '
+            f'not a decodable {kind.lower()} ({len(data)} bytes): {why}; the picture is cut off '
             f'or damaged, check the link to the camera') from error
     return _to_rgb(picture, label)
 

@@ -134,7 +134,8 @@ def test_4k_pictures_that_wait_are_bounded_in_number_and_size(world: World) -> N
     for count in range(8):
         large[:] = 20 * count
         camera.publish(jpeg(large, START_NS + count * SECOND_NS))
-    until(lambda: node.engine.dropped['model busy'] == 5, 'all but three are dropped')
+    until(lambda: node.engine.dropped['model busy'] == 5 and node.engine.waiting() == (0, 3),
+          'all but three are dropped')
     waiting = list(node.engine._frames)
     assert [frame.stamp_ns for frame in waiting] == [
         START_NS + count * SECOND_NS for count in (5, 6, 7)]
@@ -193,6 +194,8 @@ def test_a_camera_in_every_bad_state_leaves_another_one_alone(
     assert node.engine.dropped == {'stuck': 5}
     assert health.dropped == {'bad image': 3, 'late': 1}
     assert client.call(VideoQA, 'video_qa', request).answer == right
+    if asking:
+        return
     health.arrived -= 7.0  # off
     entry = until(lambda: (t := client.task('camera failing')) and t.message.startswith('no image')
                   and t, 'diagnostics')
@@ -214,8 +217,8 @@ def test_a_clock_that_jumps_back_stops_no_timer(world: World) -> None:
         until(lambda now=now: clock.publish(Clock(clock=now))
               or node.get_clock().now().to_msg() == now, 'the clock is set')
         client.diagnostics.clear()
-        until(lambda: len(client.diagnostics) >= 2, 'diagnostics come')
-        until(lambda now=now: client.diagnostics[-1].header.stamp == now, 'with the new time')
+        until(lambda now=now: client.diagnostics and client.diagnostics[-1].header.stamp == now,
+              'diagnostics come with the new time')
     drive_past(client.camera(), range(3), 45 * SECOND_NS - SECOND_NS // 2)
     until_seen(node, 3)
     assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED

@@ -82,6 +82,12 @@ def test_half_a_picture_is_no_picture(kind: str) -> None:  # opencv#17862, F05
         compressed_to_rgb(message(whole[:len(whole) // 2]))
 
 
+@pytest.mark.parametrize('start', [b'\xff\xd8\xff', b'\x89PNG\r\n\x1a\n', b'II*\x00'])
+def test_bytes_that_only_begin_like_a_picture_are_told_in_words(start: bytes) -> None:
+    with pytest.raises(ImageFormatError, match=rf'\({len(start) + 50} bytes\): no header;'):
+        compressed_to_rgb(message(start + bytes(50)))
+
+
 def _png_bomb(side: int) -> bytes:
     def chunk(kind: bytes, body: bytes) -> bytes:
         return (struct.pack('>I', len(body)) + kind + body

@@ -28,7 +28,7 @@ from tiny_models import tiny
 memory, path = filled(tiny(), 15), Path(sys.argv[1])
 memory.save(path)
 kept, moments = {digest(memory)}, random.Random(1)
-for attempt in range(25):
+for attempt in range(12):
     add(memory, 1, scene=attempt)
     kept.add(digest(memory))
     begun, begins = os.pipe()
