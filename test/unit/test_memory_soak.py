@@ -82,7 +82,7 @@ class TwoLayers:
 
 def resident_kib():
     for line in Path('/proc/self/status').read_text().splitlines():
-        if line.startswith('VmRSS'):
+        if line.startswith('RssAnon'):  # pages of files come and go with the machine's memory
             return int(line.split()[1])
     return 0
 
