@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 import signal
 import subprocess
@@ -16,11 +17,17 @@ rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installatio
 from dds_world import drive_past, SECOND_NS, until, World  # noqa: E402, I100
 from infinipot_ros.memory import VideoMemory  # noqa: E402
 from infinipot_ros.models import load_model  # noqa: E402
+from infinipot_ros.msg import MemoryStatus  # noqa: E402
 from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 
-PARAMETERS = {'budget_mib': '3.0', 'sample_fps': '10.0', 'qa.max_new_tokens': '8',
+START_NS = 1_700_000_000 * SECOND_NS
+PARAMETERS = {'budget_mib': '3.0', 'sample_fps': '5.0', 'qa.max_new_tokens': '8',
               'checkpoint.restore': 'true', 'checkpoint.period_s': '0.2'}
+
+
+def newest_ns(status: MemoryStatus) -> int:
+    return status.newest_stamp.sec * SECOND_NS + status.newest_stamp.nanosec
 
 
 def test_a_pause_is_survived_without_a_replay_and_a_kill_with_the_last_file(
@@ -33,33 +40,27 @@ def test_a_pause_is_survived_without_a_replay_and_a_kill_with_the_last_file(
                           stderr=subprocess.DEVNULL) as process:
         try:
             client = world.client()
-            before = client.drive_until_status(20)
             question = VideoQA.Request(question='what do you see now ?')
+            camera, stamp_ns = client.camera(), START_NS
+
+            def show(true: Callable[[], bool]) -> bool:
+                """Show ten pictures in two seconds of the camera, and say whether it is true."""
+                nonlocal stamp_ns
+                stamp_ns = drive_past(camera, range(10), stamp_ns + SECOND_NS // 5, 5.0, 0.02)
+                return bool(client.status) and true()
+            until(lambda: show(lambda: client.status[-1].frames_seen >= 20), 'frames are seen')
             assert client.call_again(VideoQA, 'video_qa', question).status == 0
-            camera = client.camera()
+            before = client.status[-1].frames_seen
             process.send_signal(signal.SIGSTOP)
-            missed_ns = drive_past(camera, range(200), before.newest_stamp.sec * SECOND_NS
-                                   + 100 * SECOND_NS)
+            resumed_ns = stamp_ns = drive_past(camera, range(200), stamp_ns + SECOND_NS, 5.0)
             process.send_signal(signal.SIGCONT)
-            stamp_ns = missed_ns
-
-            def sees_what_is_new() -> bool:
-                nonlocal stamp_ns
-                stamp_ns = drive_past(camera, range(10), stamp_ns + SECOND_NS // 10, pause_s=0.02)
-                newest = client.status[-1].newest_stamp
-                return bool(newest.sec * SECOND_NS + newest.nanosec > missed_ns)
-            until(sees_what_is_new, 'it goes on with what is new')
+            until(lambda: show(lambda: newest_ns(client.status[-1]) > resumed_ns), 'what is new')
             assert client.call_again(VideoQA, 'video_qa', question).status == 0
-
-            def is_well() -> bool:
-                nonlocal stamp_ns
-                stamp_ns = drive_past(camera, range(10), stamp_ns + SECOND_NS // 10, pause_s=0.02)
-                entry = client.task('camera camera')
-                return bool(entry and entry.level == b'\x00')
             client.diagnostics.clear()
-            until(is_well, 'diagnostics say that all is well')
-            sent = 200 + (stamp_ns - missed_ns) * 10 // SECOND_NS
-            assert client.status[-1].frames_seen < before.frames_seen + sent - 100
+            until(lambda: show(lambda: bool((entry := client.task('camera camera'))
+                                            and entry.level == b'\x00')), 'all is well')
+            sent = 200 + (stamp_ns - resumed_ns) * 5 // SECOND_NS
+            assert client.status[-1].frames_seen < before + sent - 100, 'nothing is played again'
             until(file.is_file, 'a checkpoint')
         finally:
             process.kill()
