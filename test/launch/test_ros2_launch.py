@@ -122,3 +122,11 @@ def test_the_arguments_can_be_listed() -> None:
     said = ros2('launch', 'infinipot_ros', 'robot.launch.py', '--show-args')
     for name in ('robot', 'namespace', 'image_topic', 'budget_mib', 'params_file'):
         assert f"'{name}'" in said
+
+
+@pytest.mark.parametrize(('name', 'field'), [
+    ('srv/VideoQA', 'string question'), ('srv/MemoryFile', 'string path'),
+    ('msg/Evidence', 'bool has_pose'), ('msg/MemoryStatus', 'uint64 held_bytes'),
+    ('msg/SceneDescription', 'float32 novelty')])
+def test_interfaces_can_be_shown(name: str, field: str) -> None:  # rosidl_python#141
+    assert field in ros2('interface', 'show', f'infinipot_ros/{name}')
