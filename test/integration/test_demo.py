@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+import yaml
 
 pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
@@ -67,6 +68,9 @@ def test_a_drive_is_remembered_within_the_budget(output: Path) -> None:
     assert int(most.replace(',', '')) <= int(budget.replace(',', ''))
     assert '\r' not in said and '\033' not in said, 'not on a terminal'
     drive = output / 'drive'
+    camera = yaml.safe_load((drive / 'simulated_camera.yaml').read_text())['/**'][
+        'ros__parameters']
+    assert camera['qos_overrides./camera/image_raw.publisher.depth'] >= camera['end']
     assert len(list(drive.glob('question_*_evidence.jpg'))) == 6
     assert (drive / 'retained.jpg').stat().st_size > 10_000
 
