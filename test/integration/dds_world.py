@@ -35,6 +35,8 @@ TRANSITIONS = {'configure': 1, 'cleanup': 2, 'activate': 3, 'deactivate': 4}
 DEFAULTS = {'budget_mib': 2.0, 'sample_fps': 10.0, 'frame_queue': 400, 'qa.max_new_tokens': 8}
 DRIVE = Drive(7, num_frames=200)
 END_WAITS_S = video_memory_node.SAVE_TIMEOUT_S, video_memory_node.STOP_TIMEOUT_S
+# for a process that will be killed, which may leave shared memory that makes others abort
+NO_SHARED_MEMORY = {'FASTDDS_BUILTIN_TRANSPORTS': 'UDPv4'}
 # on a busy machine too, a memory is saved, and an engine has ended before the next test begins
 video_memory_node.SAVE_TIMEOUT_S = video_memory_node.STOP_TIMEOUT_S = WAIT_S
 

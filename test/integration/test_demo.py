@@ -15,6 +15,8 @@ import yaml
 
 pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
+from dds_world import NO_SHARED_MEMORY  # noqa: E402, I100
+
 COMMAND = [sys.executable, '-m', 'infinipot_ros.demo.drive_demo']
 RUN_S = 900.0
 END_S = 60.0
@@ -103,8 +105,10 @@ def test_what_cannot_work_is_told(output: Path, options: list[str], message: str
     (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_nothing_is_left_running(output: Path, how: int, code: int) -> None:
     """Ctrl-C, a polite end, and a kill, while camera and node run."""
+    transport = NO_SHARED_MEMORY if how == signal.SIGKILL else {}
     with subprocess.Popen([*COMMAND, '--output', str(output)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True) as demo:
+                          stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, **transport}) as demo:
         deadline = time.monotonic() + RUN_S
         while not processes_with(str(output.resolve() / 'drive' / 'simulated_camera.yaml')):
             assert time.monotonic() < deadline and demo.poll() is None

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import os
 from pathlib import Path
 import signal
 import subprocess
@@ -14,7 +15,13 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from dds_world import drive_past, SECOND_NS, until, World  # noqa: E402, I100
+from dds_world import (  # noqa: E402, I100
+    drive_past,
+    NO_SHARED_MEMORY,
+    SECOND_NS,
+    until,
+    World,
+)
 from infinipot_ros.memory import VideoMemory  # noqa: E402
 from infinipot_ros.models import load_model  # noqa: E402
 from infinipot_ros.msg import MemoryStatus  # noqa: E402
@@ -37,7 +44,8 @@ def test_a_pause_is_survived_without_a_replay_and_a_kill_with_the_last_file(
     file = tmp_path / 'infinipot.infinipot'
     with subprocess.Popen([sys.executable, '-m', 'infinipot_ros.node.video_memory_node',
                            '--ros-args', *words], cwd=tmp_path, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as process:
+                          stderr=subprocess.DEVNULL,
+                          env={**os.environ, **NO_SHARED_MEMORY}) as process:
         try:
             client = world.client()
             question = VideoQA.Request(question='what do you see now ?')
