@@ -6,7 +6,7 @@ A memory on disk: one safetensors file, written whole or not at all, read only i
 The sinks and the instant cache are not in it: both follow from the model and the feature buffer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 from dataclasses import asdict, dataclass, fields
 import hashlib
@@ -62,6 +62,7 @@ def save(state: MemoryState, path: Path) -> None:
     name = hashlib.blake2b(path.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()
     draft = path.parent / f'.{name}.{os.getpid()}.part'
     try:
+        _drop_drafts_of_the_dead(path.parent.glob(f'.{name}.*.part'))
         save_file(tensors, draft, metadata)
         _sync(draft)
         os.replace(draft, path)
@@ -73,6 +74,17 @@ def save(state: MemoryState, path: Path) -> None:
             f'{path}: the memory cannot be written: {error}; check that the folder exists, may be '
             'written to and has room, and that it is a name for a file'
         ) from error
+
+
+def _drop_drafts_of_the_dead(drafts: Iterable[Path]) -> None:
+    """Delete what processes left that were killed while they wrote, so that no disk fills up."""
+    for draft in drafts:
+        try:
+            os.kill(int(draft.name.split('.')[-2]), 0)
+        except ProcessLookupError:
+            draft.unlink(missing_ok=True)
+        except (PermissionError, ValueError, OverflowError):
+            pass  # of another user's process, or not ours at all
 
 
 def read(path: Path, model: VisionLanguageModel) -> Saved:

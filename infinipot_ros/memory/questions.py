@@ -41,12 +41,13 @@ class Question:
 
 @dataclass
 class _Scene:
-    """The pieces a question reads, in order, and whose tokens they are."""
+    """The pieces a question reads, in order, whose tokens they are, and who has none there."""
 
     pieces: list[Piece]
     stretches: list[Labelled]
     watchers: list[Watcher]
     base: int
+    without: list[CameraMemory] = field(default_factory=list)
 
 
 def answer(state: MemoryState, question: Question) -> Answer:
@@ -58,16 +59,25 @@ def answer(state: MemoryState, question: Question) -> Answer:
     fault = _fault(state, question)
     if fault:
         return _end(question, AnswerStatus.BAD_REQUEST, fault)
-    names = ', '.join(camera.name for camera in question.cameras)
     if not any(camera.frames_seen for camera in question.cameras):
-        return _end(question, AnswerStatus.EMPTY_MEMORY, f'no frame was seen yet by {names}')
+        return _end(question, AnswerStatus.EMPTY_MEMORY, _nothing_of(question.cameras))
     ids = _question_ids(state, question)
     with torch.inference_mode():
         scene = _scene(state, question)
-        if scene is None:
-            why = f'nothing that {names} saw in that span is still remembered'
-            return _end(question, AnswerStatus.EMPTY_MEMORY, why)
+        if len(scene.without) == len(question.cameras):
+            return _end(question, AnswerStatus.EMPTY_MEMORY, _nothing_of(scene.without))
         return _generate(state, question, scene, ids)
+
+
+def _nothing_of(cameras: Sequence[CameraMemory]) -> str:
+    """Say why some cameras have no part in an answer; '' where there are none."""
+    new = ', '.join(camera.name for camera in cameras if not camera.frames_seen)
+    old = ', '.join(camera.name for camera in cameras if camera.frames_seen)
+    reasons = [
+        f'no frame was seen yet by {new}' if new else '',
+        f'nothing that {old} saw in that span is still remembered' if old else '',
+    ]
+    return '; '.join(filter(None, reasons))
 
 
 def _fault(state: MemoryState, question: Question) -> str:
@@ -104,22 +114,21 @@ def _question_ids(state: MemoryState, question: Question) -> list[int]:
         history = history[1:]
 
 
-def _scene(state: MemoryState, question: Question) -> _Scene | None:
-    """Lay out sinks, then of each camera past and newest frames; None where no frame is left."""
+def _scene(state: MemoryState, question: Question) -> _Scene:
+    """Lay out sinks, then of each camera past and newest frames."""
     build, sinks = state.build, state.sizes.sink_tokens
     scene = _Scene([build.sink_piece(question.cameras[0])], [Labelled(sinks, None)], [], sinks)
-    frames_left = False
     for camera in question.cameras:
         build.build_instant(camera, state.compression.recent_frames(camera))
-        following, any_left = _past(state, camera, question, scene)
-        frames_left |= any_left
-        instant, following, any_left = _instant(state, camera, question, scene.base, following)
+        following, of_past = _past(state, camera, question, scene)
+        instant, following, of_now = _instant(state, camera, question, scene.base, following)
         if instant is not None:
             scene.pieces.append(instant[0])
             scene.stretches.append(instant[1])
-            frames_left |= any_left
+        if not of_past and not of_now:
+            scene.without.append(camera)
         scene.base = build.scheme.end(scene.base, following, state.sizes.newest_grid)
-    return scene if frames_left else None
+    return scene
 
 
 def _past(
@@ -214,7 +223,7 @@ def _generate(state: MemoryState, question: Question, scene: _Scene, ids: list[i
     return _end(
         question,
         decoded.status,
-        _why(decoded),
+        '; '.join(filter(None, (_why(decoded), _nothing_of(scene.without)))),
         text=state.model.text(decoded.ids),
         confidence=decoded.confidence,
         evidence=evidence_list(attended, state.table, config.cameras, config.max_evidence),

@@ -219,7 +219,9 @@ def test_a_camera_that_is_silent_is_named_and_the_other_one_goes_on(world: World
     node.inputs.cameras[1].health.started -= 6.0
     entry = until(lambda: (t := client.task('camera rear')) and t.level == b'\x02' and t, 'silent')
     assert 'no one publishes on /rear/image' in entry.message
-    assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
+    both = client.ask('what do you see now ?')
+    assert both.status == VideoQA.Response.ANSWERED
+    assert both.message == 'no frame was seen yet by rear'
     rear = client.ask('what do you see now ?', cameras=['rear'])
     assert rear.status == VideoQA.Response.EMPTY_MEMORY and 'rear' in rear.message
 

@@ -75,3 +75,20 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file(tmp_path):
             [str(Path(__file__).parent), str(Path(__file__).parents[2]),
              os.environ.get('PYTHONPATH', '')]), 'OMP_NUM_THREADS': '1'})
     assert done.stdout.endswith('whole every time\n'), done.stderr
+
+
+def test_a_save_clears_away_what_a_killed_one_left(tmp_path, monkeypatch):
+    memory, path = filled(tiny(), 10), tmp_path / 'm'
+    drafts, replace = [], os.replace
+    monkeypatch.setattr(
+        os, 'replace', lambda draft, to: (drafts.append(Path(draft).name), replace(draft, to)))
+    memory.save(path)
+    ended = subprocess.Popen([sys.executable, '-c', ''])
+    ended.wait()
+    left, living, strange = (
+        drafts[0].replace(str(os.getpid()), process) for process in (
+            str(ended.pid), str(os.getppid()), 'x'))
+    for name in (left, living, strange, '.other.part'):
+        (tmp_path / name).write_bytes(b'half')
+    memory.save(path)
+    assert sorted(os.listdir(tmp_path)) == sorted(['m', living, strange, '.other.part'])

@@ -124,6 +124,19 @@ def test_an_empty_memory_says_which_camera_saw_nothing():
         memory.ask('what?', cameras=['left'])
 
 
+def test_an_answer_names_the_cameras_that_have_no_part_in_it():
+    memory = filled(tiny(), 0, cameras=('front', 'rear'))
+    add(memory, 3, camera='rear')
+    answer = memory.ask('what?')
+    assert answer.status is AnswerStatus.ANSWERED
+    assert answer.message == 'no frame was seen yet by front'
+    add(memory, 3, camera='front')
+    assert memory.ask('what?').message == ''
+    late = memory.ask('what?', since_ns=3 * 10**9)
+    assert late.status is AnswerStatus.ANSWERED
+    assert late.message == 'nothing that rear saw in that span is still remembered'
+
+
 @pytest.mark.parametrize('family', FAMILIES)
 def test_two_memories_on_one_model_are_apart(family):
     model = tiny(family)
