@@ -12,6 +12,7 @@ from pathlib import Path
 import threading
 from typing import Any, cast
 
+from huggingface_hub import try_to_load_from_cache
 from infinipot_ros.errors import ModelLoadError
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.models.base import HuggingFaceModel
@@ -152,14 +153,11 @@ def _looks_like_path(name: str) -> bool:
 def _downloaded(name: str) -> Path | None:
     """Return where a hub model is in the cache, if it is there whole: then no one is asked."""
     try:
-        config = cached_file(
-            name, 'config.json', local_files_only=True,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False)
-        if config is None:
+        config = try_to_load_from_cache(name, 'config.json')
+        if not isinstance(config, str):
             return None
         _check_files(Path(config).parent)
-    except (OSError, ModelLoadError):  # what is no name of a model, or half a model
+    except (ValueError, ModelLoadError):  # what is no name of a model, or half a model
         return None
     return Path(config).parent
 
