@@ -221,8 +221,7 @@ class Camera:
             return
         health.delay_s = max(0.0, (now_ns - stamp_ns) / SECOND_NS)
         if problem:
-            # the numbers in it differ from picture to picture
-            self._note(problem[:12], f"camera '{self.setup.name}': {problem}")
+            self._note(kind_of(problem), f"camera '{self.setup.name}': {problem}")
         with self._lock:
             verdict = self._sampler.judge(stamp_ns, self.setup.fps())
             if verdict is Verdict.LATE:
