@@ -22,7 +22,6 @@ from rclpy.callback_groups import (
     ReentrantCallbackGroup,
 )
 from rclpy.clock import Clock, ClockType
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.timer import Timer
 
@@ -153,15 +152,16 @@ class ManagedNode(LifecycleNode):
         return keeping
 
     def _or_why_not(self, change: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the callback of ~/change_state with a reason in the place of rcl's."""
+        """Return the callback of ~/change_state with a reason in the place of rcl's or rclpy's."""
         def change_or_say(request: ChangeState.Request, response: ChangeState.Response) -> Any:
-            try:
-                return change(request, response)
-            except rclpy_implementation.RCLError as error:
-                wanted = request.transition.label or _TRANSITIONS.get(
-                    request.transition.id, f'transition {request.transition.id}')
+            wanted, label = request.transition.id, request.transition.label
+            possible = [(number, name) for number, name, *_ in
+                        self._state_machine.available_transitions]
+            if not any(label == name if label else wanted == number for number, name in possible):
+                name = label or _TRANSITIONS.get(wanted, f'transition {wanted}')
                 now = f'about to {self.under_way}' if self.under_way else self.state
-                raise ConfigError(f"'{wanted}' is not possible, the node is {now}") from error
+                raise ConfigError(f"'{name}' is not possible, the node is {now}")
+            return change(request, response)
         return change_or_say
 
     def _transition(self, verb: str, goal: str,
