@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 import json
 from pathlib import Path
@@ -14,7 +13,6 @@ import sys
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
-from infinipot_ros.wording import left_out
 
 # Stamps past this many seconds are times since 1970, not since the start of a recording.
 _EPOCH_S = 1e8
@@ -71,10 +69,7 @@ def run(options: argparse.Namespace, _: Sequence[str]) -> int:
     failed = 0
     for question in options.questions:
         answer = memory.ask(question)
-        if answer.status is AnswerStatus.ANSWERED:
-            answer = replace(answer, message=left_out(model.unknown_words(question)))
-        else:
-            failed += 1
+        failed += answer.status is not AnswerStatus.ANSWERED
         print(_as_json(question, answer) if options.json
               else as_text(question, answer, first_ns))
     return 1 if failed else 0
@@ -135,7 +130,8 @@ def as_text(question: str, answer: Any, first_ns: int) -> str:
     if answer.status.value == 'answered':
         lines[1] += f'   (confidence {answer.confidence:.2f}, {answer.latency_s * 1e3:.0f} ms)'
     if answer.message:
-        lines.append(f'  {answer.status.value}: {answer.message}')
+        head = 'note' if answer.status.value == 'answered' else answer.status.value
+        lines.append(f'  {head}: {answer.message}')
     if answer.evidence:
         lines.append('  evidence: ' + '; '.join(
             f'{when(item.stamp_ns, first_ns)} ({item.relevance:.0%} of attention)'

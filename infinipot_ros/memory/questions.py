@@ -16,6 +16,7 @@ from infinipot_ros.memory.fetching import Fetch
 from infinipot_ros.memory.question_selection import Selection, Watchers
 from infinipot_ros.memory.records import Answer, AnswerStatus
 from infinipot_ros.memory.state import MemoryState
+from infinipot_ros.wording import left_out
 import numpy as np
 import torch
 from torch import Tensor
@@ -31,6 +32,7 @@ class Question:
     since_ns: int | None = None
     until_ns: int | None = None
     history: Sequence[tuple[str, str]] = ()
+    name_unknown: bool = True
     started: float = field(default_factory=time.perf_counter)
 
     @property
@@ -223,7 +225,8 @@ def _generate(state: MemoryState, question: Question, scene: _Scene, ids: list[i
     return _end(
         question,
         decoded.status,
-        '; '.join(filter(None, (_why(decoded), _nothing_of(scene.without)))),
+        '; '.join(filter(None, (
+            _why(decoded), _nothing_of(scene.without), _left_out(state, question, decoded)))),
         text=state.model.text(decoded.ids),
         confidence=decoded.confidence,
         evidence=evidence_list(attended, state.table, config.cameras, config.max_evidence),
@@ -247,6 +250,13 @@ def _end(
         latency_s=time.perf_counter() - question.started,
         **found,
     )
+
+
+def _left_out(state: MemoryState, question: Question, decoded: Decoded) -> str:
+    """Name the words of an answered question that the model does not know."""
+    if decoded.status is not AnswerStatus.ANSWERED or not question.name_unknown:
+        return ''
+    return left_out(state.model.unknown_words(question.text))
 
 
 def _why(decoded: Decoded) -> str:

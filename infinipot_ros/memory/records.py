@@ -76,7 +76,8 @@ class Answer:
     """
     The answer to one question; `message` says why, in words, when it is not ANSWERED.
 
-    Where it is, `message` names the cameras asked about that have no part in the answer.
+    Where it is, `message` names the cameras asked about that have no part in the answer,
+    and the words of the question that the model does not know.
 
     `confidence` is the mean probability of the tokens of the text. `other_attention` is the share
     of attention that went to sinks and text, so that with all frames it sums to 1.

@@ -89,6 +89,7 @@ class VideoMemory:
         cancel: Callable[[], bool] | None = None,
         on_token: Callable[[str], None] | None = None,
         history: Sequence[tuple[str, str]] = (),
+        name_unknown: bool = True,
     ) -> Answer:
         """
         Answer a question about everything seen, without changing what is remembered.
@@ -100,6 +101,7 @@ class VideoMemory:
         :param cancel, on_token: asked, and told of new text, once a token.
         :param history: earlier (question, answer) pairs, read again as text before this question;
             the oldest are left out where max_question_tokens does not hold them all.
+        :param name_unknown: name in the message of an answer the words the model does not know.
 
         What is wrong with a question comes back as a status with a message. Raises ConfigError for
         an unknown camera, NumericError when the logits are not finite, and what the model raises;
@@ -117,12 +119,13 @@ class VideoMemory:
         names = dict.fromkeys(cameras or self.config.cameras)
         chosen = [self._state.camera(name) for name in names]
         return answer(
-            self._state, Question(question, chosen, limits, since_ns, until_ns, history)
+            self._state,
+            Question(question, chosen, limits, since_ns, until_ns, history, name_unknown),
         )
 
     def describe(self, prompt: str = '', **options: Any) -> Answer:
         """Describe what is seen now: `ask` with a fixed prompt, by default the model's."""
-        return self.ask(prompt or self.model.describe_prompt, **options)
+        return self.ask(prompt or self.model.describe_prompt, name_unknown=False, **options)
 
     def status(self) -> MemoryStatus:
         """

@@ -257,16 +257,12 @@ class EngineThread:
         if not self._model_lock.acquire(timeout=max(0.0, question.deadline - time.monotonic())):
             raise TimeoutError('another robot was using the model all the time')
         try:
-            answer = self.memory.ask(
+            return self.memory.ask(
                 question.text, cameras=question.cameras, since_ns=question.since_ns,
                 until_ns=question.until_ns, max_new_tokens=question.max_new_tokens,
                 timeout_s=max(0.001, question.deadline - time.monotonic()),
                 cancel=lambda: bool(question.cancelled), on_token=self._on_token,
                 history=question.history)
-            if answer.status.name == 'ANSWERED':
-                # here, since a tokenizer serves one thread at a time
-                question.unknown_words = self.memory.model.unknown_words(question.text)
-            return answer
         finally:
             self._model_lock.release()
 

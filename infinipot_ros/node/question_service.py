@@ -19,7 +19,6 @@ from infinipot_ros.node.parameter_table import in_parameters
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.work import Question
 from infinipot_ros.srv import VideoQA
-from infinipot_ros.wording import left_out
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -110,8 +109,6 @@ class QuestionService:
             return 'FAILED', f'the model failed: {describe(error)}', None
         if answer.status.name == 'ANSWERED':
             self._remember(request, answer.text)
-            answer = replace(answer, message='; '.join(
-                filter(None, (answer.message, left_out(question.unknown_words)))))
         else:
             answer = replace(answer, message=in_parameters(answer.message))
         return answer.status.name, answer.message, answer

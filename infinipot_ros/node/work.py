@@ -40,7 +40,6 @@ class Question:
     One question, from its arrival to its answer.
 
     :param deadline: steady time (`time.monotonic`) at which to give up.
-    :param unknown_words: those of its words that mean nothing to the model; comes with the answer.
     """
 
     text: str
@@ -51,7 +50,6 @@ class Question:
     max_new_tokens: int = 0
     history: Sequence[tuple[str, str]] = ()
     answer: Answer | None = None
-    unknown_words: Sequence[str] = ()
     error: Exception | None = None
     cancelled: str = ''
     done: threading.Event = field(default_factory=threading.Event)

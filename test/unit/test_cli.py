@@ -100,7 +100,7 @@ def test_a_question_that_is_not_answered_is_a_failure(video, question, words, ca
 def test_ask_names_the_words_that_it_leaves_out(video, capsys):
     assert main(['ask', str(video), 'where is the teapot ?']) == 0
     out = capsys.readouterr().out
-    assert "answered: the model does not know 'teapot'; the answer takes no account" in out
+    assert "\n  note: the model does not know 'teapot'; the answer takes no account" in out
     assert '(confidence ' in out
 
 

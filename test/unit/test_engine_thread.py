@@ -30,7 +30,6 @@ class ScriptedMemory:
 
     def __init__(self) -> None:
         self.log: list[str] = []
-        self.model = SimpleNamespace(unknown_words=lambda text: ['x'] if 'x' in text else [])
         self.threads: set[int] = set()
         self.frames_seen = 0
         self.during_ask: Callable[[Any], None] = lambda call: None
@@ -114,14 +113,6 @@ def settle(engine: EngineThread) -> None:
     """Wait until nothing waits."""
     until(lambda: not engine._describe and engine.busy_since is None
           and engine.waiting() == (0, 0))
-
-
-def test_words_that_the_model_does_not_know_come_with_the_answer(engine, memory) -> None:
-    asked = engine.ask(question('an x'))
-    assert asked.wait().text == 'AN X' and asked.unknown_words == ['x']
-    memory.during_ask = lambda call: setattr(asked, 'cancelled', 'enough')
-    asked = engine.ask(question('x'))
-    assert asked.wait().status.name == 'CANCELLED' and not asked.unknown_words
 
 
 def test_everything_runs_in_one_thread_that_is_not_ours(engine, memory) -> None:

@@ -43,6 +43,19 @@ def test_a_description_is_the_answer_to_the_models_own_prompt():
     assert 'camera' in tiny().describe_prompt
 
 
+def test_an_answer_names_the_words_that_the_model_does_not_know(monkeypatch):
+    memory = filled(tiny(), 0, cameras=('front', 'rear'))
+    add(memory, 3, camera='rear')
+    monkeypatch.setattr(memory.model, 'unknown_words', lambda text: ['zebra'], raising=False)
+    answer = memory.ask('did you see a zebra ?')
+    assert answer.status is AnswerStatus.ANSWERED
+    assert answer.message.startswith(
+        "no frame was seen yet by front; the model does not know 'zebra'; the answer takes no")
+    assert memory.ask('zebra', cancel=lambda: True).message == 'cancelled after 0 tokens; ' \
+        'no frame was seen yet by front'
+    assert memory.describe('is it a zebra ?').message == 'no frame was seen yet by front'
+
+
 def test_a_long_question_is_read_in_chunks(monkeypatch):
     from infinipot_ros.memory import decoding
     whole, chunked = Spy(tiny(dtype='float64')), Spy(tiny(dtype='float64'))

@@ -54,6 +54,9 @@ class TwoLayers:
     def nothing_understood(self, text):
         return ''
 
+    def unknown_words(self, text):
+        return []
+
     def question_tokens(self, text):
         return len(text)
 
