@@ -56,5 +56,9 @@ def test_a_program_asks_the_node(world: World, tmp_path: Path) -> None:
 
 def test_a_program_remembers_without_ros(tmp_path: Path) -> None:
     (program,) = (program for program in PROGRAMS if 'rclpy' not in program)
-    assert run(program, tmp_path).split()
+    said, evidence = run(program, tmp_path).splitlines()
+    assert re.match(r'red [01]\.\d{1,3} $', said)
+    assert re.match(r'\[\(\d+\.\d, 0\.\d{1,3}\)', evidence)
+    # as cpu_demo.yaml, so that the same budget holds as much
+    assert 'max_question_tokens=64' in program and 'VideoMemory.load(' in program
     assert (tmp_path / 'kitchen.safetensors').is_file()

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
 """What the documents tell a user to type is there, and their figures are recomputed."""
+import argparse
 import os
 from pathlib import Path
 import re
 import subprocess
 import sys
 
+from infinipot_ros.bench import retention_command
 from infinipot_ros.launch_support import known_robots, OVERRIDES
 from infinipot_ros.node.parameter_table import camera_parameters, NODE_PARAMETERS
 import pytest
@@ -56,6 +58,17 @@ def test_the_python_of_the_page_on_policies_runs_as_it_stands(tmp_path: Path) ->
     assert int(first.split()[0]) >= 1
     # The corners of the oldest frame are gone, its middle is there.
     assert rows[0].split()[0] == '[[0.' and rows[1].split()[1].strip('[') == '1.'
+
+
+def test_the_page_on_policies_measures_the_policy_that_it_adds() -> None:
+    """The command is one that the benchmark takes, and the policy the page's own."""
+    page = (ROOT / 'docs' / 'add_a_policy.md').read_text()
+    (line,) = re.findall(r'\$ infinipot bench retention (.*)', page)
+    parser = argparse.ArgumentParser()
+    retention_command.add_arguments(parser)
+    options = parser.parse_args(line.split())
+    name = options.policies.split(',')[0].removeprefix('my_robot.policies:')
+    assert options.quick and f"@register('{name}'" in page
 
 
 def test_the_table_of_boards_is_recomputed() -> None:
