@@ -4,6 +4,7 @@
 from infinipot_ros.launch_arguments import given, log_level_argument, typed
 from infinipot_ros.launch_support import (
     demo_camera_parameters,
+    full_node_name,
     NODE_NAME,
     node_parameters,
     PACKAGE,
@@ -13,7 +14,7 @@ from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch_ros.actions import Node
 
-CAMERA_NAME = 'simulated_camera'
+CAMERA_NAME, IMAGE_TOPIC = 'simulated_camera', 'camera/image_raw'
 ARGUMENTS = [
     DeclareLaunchArgument(
         'setting', default_value='calm', choices=list(SETTINGS), description='kind of drive'),
@@ -41,9 +42,12 @@ def start_nodes(context: LaunchContext) -> list[Node]:
     """Start the camera and the node."""
     values = given(context, ARGUMENTS)
     memory = node_parameters({
-        'robot': 'cpu_demo', 'image_topic': 'camera/image_raw', 'pose_topic': 'odom',
+        'robot': 'cpu_demo', 'image_topic': IMAGE_TOPIC, 'pose_topic': 'odom',
         'budget_mib': values['budget_mib'], 'params_file': values['params_file'],
         'namespace': values['namespace']})
+    # of pictures as large as these best effort loses many, even within one machine
+    topic = full_node_name(IMAGE_TOPIC, values['namespace'])
+    memory = {f'qos_overrides.{topic}.subscription.reliability': 'reliable', **memory}
     nodes = ((CAMERA_NAME, CAMERA_NAME, demo_camera_parameters(values)),
              ('video_memory_node', NODE_NAME, memory))
     return [Node(package=PACKAGE, executable=executable, name=name, namespace=values['namespace'],

@@ -9,18 +9,16 @@ frame that is due, or that a question wants to see, is deserialised and converte
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 import hashlib
-import math
 import struct
 import threading
-import time
 from typing import Any, TYPE_CHECKING
 
 import cv2
 from infinipot_ros.errors import ImageFormatError
+from infinipot_ros.node.camera_health import CameraHealth
 from infinipot_ros.node.compressed_images import compressed_to_rgb
 from infinipot_ros.node.guarding import describe, guarded, kind_of, Throttle
 from infinipot_ros.node.images import (
@@ -48,9 +46,6 @@ try:
 except ImportError:  # Humble
     from rclpy.qos_event import SubscriptionEventCallbacks, UnsupportedEventTypeError
 
-SILENT_AFTER_S = STUCK_AFTER_S = SLOW_AFTER_S = 5.0
-# a camera with less than this share of the wanted rate is slow
-SLOW_SHARE = 0.5
 # frames wait in a queue: larger ones than a model looks at only fill the RAM
 LONGEST_SIDE_PX = 1280
 MOST_NOTES = 32
@@ -76,62 +71,6 @@ class CameraSetup:
     pose_at: Callable[[int], Pose | None]
     offer: Callable[[Frame], None]
     on_jump: Callable[[str], None]
-
-
-@dataclass
-class CameraHealth:
-    """
-    How a camera is; times are steady.
-
-    :param delay_s: how old the newest picture was by its stamp when it came.
-    """
-
-    started: float = field(default_factory=time.monotonic)
-    arrived: float | None = None
-    received: int = 0
-    taken: int = 0
-    fps: float = 0.0
-    slow_since: float | None = None
-    delay_s: float = 0.0
-    kind: str = ''
-    dropped: Counter[str] = field(default_factory=Counter)
-    digest: bytes = b''
-    changed: float = 0.0
-    repeats: int = 0
-    incompatible_qos: str = ''
-    last_error: str = ''
-    failed: float = -math.inf
-
-    def silent_s(self) -> float:
-        """Return for how long nothing has come."""
-        return time.monotonic() - (self.started if self.arrived is None else self.arrived)
-
-    def arrive(self, wanted_fps: float) -> None:
-        """Take note that a picture has come."""
-        now = time.monotonic()
-        if self.arrived is not None:
-            # the mean over about the last second
-            gap, weight = now - self.arrived, min(1.0, now - self.arrived)
-            self.fps += weight * (1.0 / max(gap, 1e-3) - self.fps)
-            slow = self.fps < SLOW_SHARE * wanted_fps
-            self.slow_since = (self.slow_since or now) if slow else None
-        self.arrived = now
-        self.received += 1
-
-    def slow_s(self) -> float:
-        """Return for how long the rate has been well below the wanted one; 0 if it is not."""
-        return 0.0 if self.slow_since is None else time.monotonic() - self.slow_since
-
-    def look_at(self, digest: bytes) -> None:
-        """Take note of whether a picture differs from the one before."""
-        if digest == self.digest:
-            self.repeats += 1
-        else:
-            self.digest, self.changed, self.repeats = digest, time.monotonic(), 0
-
-    def stuck_s(self) -> float:
-        """Return for how long every picture has been the same; 0 if it has not."""
-        return time.monotonic() - self.changed if self.repeats else 0.0
 
 
 class Camera:
@@ -201,7 +140,7 @@ class Camera:
     def _on_lost(self, event: Any) -> None:
         # a middleware was seen to tell of 2^31 - 1
         known = 0 < event.total_count_change < MOST_LOST_AT_ONCE
-        self.health.dropped['lost on the way'] += event.total_count_change if known else 1
+        self.health.lose(event.total_count_change if known else 1)
 
     def _on_incompatible_qos(self, event: Any) -> None:
         policy = str(getattr(event.last_policy_kind, 'name', event.last_policy_kind))
@@ -276,9 +215,7 @@ class Camera:
         return rgb
 
     def _refuse(self, message: Any, error: ImageFormatError) -> None:
-        self.health.dropped['bad image'] += 1
-        self.health.last_error = str(error)
-        self.health.failed = time.monotonic()
+        self.health.refuse(str(error))
         text = f"camera '{self.setup.name}' on {self.topic}: {error}"
         encoding = getattr(message, 'encoding', None)
         if encoding is not None and encoding not in SUPPORTED_ENCODINGS:

@@ -10,7 +10,14 @@ import time
 from typing import Any, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from infinipot_ros.node.camera import Camera, SILENT_AFTER_S, SLOW_AFTER_S, STUCK_AFTER_S
+from infinipot_ros.node.camera import Camera
+from infinipot_ros.node.camera_health import (
+    LOST,
+    RECENT_S,
+    SILENT_AFTER_S,
+    SLOW_AFTER_S,
+    STUCK_AFTER_S,
+)
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.messages import to_time
 from infinipot_ros.node.publishers import COMPRESSED
@@ -21,7 +28,8 @@ if TYPE_CHECKING:
 OK, WARN, ERROR, STALE = (DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR,
                           DiagnosticStatus.STALE)
 HUNG_AFTER_S = 60.0
-RECENT_S = 10.0
+# more than a few, since a middleware may count what came before the subscription
+MANY_LOST, MUCH_LOST = 3, 0.2
 # stamps that are older come from a recording
 DELAYED_S, RECORDED_S = 2.0, 3600.0
 TOPICS_NAMED = 5
@@ -155,6 +163,12 @@ def trouble(camera: Camera) -> str:
                 'pictures come mixed; end all but one, or give each its own topic and its own '
                 'camera in the parameter cameras')
     health = camera.health
+    lost, share = health.losses()
+    slow = health.slow_s() > SLOW_AFTER_S and not camera.simulated()
+    # a few of few explain a slow stream as well
+    if (lost and slow) or (lost >= MANY_LOST and share > MUCH_LOST):
+        return (f'{share:.0%} of the pictures on {camera.topic} in the last {RECENT_S:.0f} s were '
+                f'lost on the way, {_mend_losses(camera)}')
     if DELAYED_S < health.delay_s < RECORDED_S:
         return (f'pictures on {camera.topic} are {health.delay_s:.0f} s old by their stamps when '
                 'they come: are the clocks synchronised, and is the network fast enough? Play a '
@@ -162,7 +176,7 @@ def trouble(camera: Camera) -> str:
     # a renderer runs at its own pace, and without noise makes one picture again and again
     if camera.simulated():
         return ''
-    if health.slow_s() > SLOW_AFTER_S:
+    if slow:
         return (f'{camera.topic} gives {health.fps:.2f} pictures a second, and sample_fps is '
                 f'{camera.setup.fps():g}; the memory gets what there is: lower sample_fps, or '
                 'look after the camera and its network')
@@ -182,13 +196,17 @@ def silence(camera: Camera) -> str:
     if camera.kind not in kinds:
         return (f'{text}: {", ".join(kinds)} is published on {camera.topic}, and {camera.kind} is '
                 f'read; {_mend_type(camera, kinds)}')
-    lost = camera.health.dropped['lost on the way']
+    lost = camera.health.dropped[LOST]
     if lost:
-        return (f'{text}; {lost} were lost on the way, as large pictures often are: use the '
-                f'/compressed topic, or qos_overrides.{camera.topic}.subscription.reliability: '
-                'reliable, or larger kernel buffers')
+        return f'{text}; {lost} were lost on the way, {_mend_losses(camera)}'
     return (f'{text}, though {camera.topic} is published by {", ".join(names)}: is the camera '
             'stopped, or its QoS another?')
+
+
+def _mend_losses(camera: Camera) -> str:
+    smaller = '' if camera.kind == COMPRESSED else 'the /compressed topic, or '
+    return (f'as large pictures often are: use {smaller}qos_overrides.{camera.topic}.'
+            'subscription.reliability: reliable, or larger kernel buffers')
 
 
 def _mend_type(camera: Camera, kinds: Sequence[str]) -> str:

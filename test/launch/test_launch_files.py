@@ -128,6 +128,17 @@ def test_the_demo_starts_camera_and_node() -> None:
     given = parameters(node)
     assert given['camera.topic'] == 'camera/image_raw'
     assert given['pose_topic'] == 'odom'
+    assert given['qos_overrides./camera/image_raw.subscription.reliability'] == 'reliable'
+
+
+def test_the_demo_loses_no_picture_in_a_namespace_and_a_file_of_ones_own_wins(
+        tmp_path: Path) -> None:
+    own = tmp_path / 'own.yaml'
+    name = 'qos_overrides./r1/camera/image_raw.subscription.reliability'
+    for text, wanted in (('{}', 'reliable'), (f'{{{name}: best_effort}}', 'best_effort')):
+        own.write_text(f'/**: {{ros__parameters: {text}}}')
+        _, node = start('demo.launch.py', namespace='r1', params_file=str(own))
+        assert parameters(node)[name] == wanted
 
 
 def test_a_fleet_is_one_process_with_a_budget_each(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: run scripts/test, or source scripts/env.sh')
 
-from infinipot_ros.node import camera as camera_module  # noqa: E402, I100
-from infinipot_ros.node.camera import CameraHealth  # noqa: E402
+from infinipot_ros.node import camera_health  # noqa: E402, I100
+from infinipot_ros.node.camera_health import CameraHealth  # noqa: E402
 from infinipot_ros.node.diagnostics import Condition, diagnose, ERROR, OK, WARN  # noqa: E402
 from infinipot_ros.node.engine_thread import EngineThread  # noqa: E402
 from infinipot_ros.node.work import Frame, Hooks  # noqa: E402
@@ -36,7 +36,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(camera_module, 'time', clock)
+    monkeypatch.setattr(camera_health, 'time', clock)
     return clock
 
 
@@ -47,17 +47,17 @@ def a_camera(publishers: tuple[str, ...] = ('/driver',), simulated: bool = False
     graph = SimpleNamespace(names=lambda: list(publishers), rivals=list, elsewhere=list,
                             kinds=lambda: [kind] if publishers else [])
     return SimpleNamespace(
-        health=CameraHealth(started=camera_module.time.monotonic()), topic='/image', kind=kind,
+        health=CameraHealth(started=camera_health.time.monotonic()), topic='/image', kind=kind,
         publishers=graph, simulated=lambda: simulated,
         setup=SimpleNamespace(name='front', fps=lambda: wanted_fps))
 
 
 def show(camera: Any, clock: Clock, seconds: float, fps: float) -> None:
     """Let pictures come from a camera for some time, each another one."""
-    for count in range(round(seconds * fps)):
+    for _ in range(round(seconds * fps)):
         clock.now += 1.0 / fps
         camera.health.arrive(camera.setup.fps())
-        camera.health.look_at(str(count).encode())
+        camera.health.look_at(str(clock.now).encode())
         camera.health.taken += 1
 
 
@@ -76,7 +76,7 @@ def test_a_camera_in_order_is_told_with_age_and_rate(clock: Clock) -> None:
     show(camera, clock, 5.0, 10.0)
     clock.now += 0.25
     level, message, values = told(camera)
-    assert (level, message) == (OK, '9.9 images a second')
+    assert (level, message) == (OK, '10.0 images a second')
     assert (values['age s'], values['received'], values['taken']) == ('0.250', '50', '50')
     assert float(values['fps in']) == pytest.approx(10.0, rel=0.02)
     assert values['fps wanted'] == '1.000' and values['delay s'] == '0.000'
@@ -109,6 +109,49 @@ def test_a_slow_camera_is_told_with_its_rate_and_one_that_stutters_is_not(clock:
     assert values['fps in'] == '0.400'
     show(camera, clock, 3.0, 10.0)
     assert told(camera)[0] == OK
+
+
+def test_a_camera_that_has_just_begun_or_just_stopped_is_not_slow(clock: Clock) -> None:
+    camera = a_camera(wanted_fps=20.0)
+    for _ in range(60):  # as in the demo, with half of the wanted rate
+        show(camera, clock, 0.1, 10.0)
+        assert told(camera)[0] == OK
+    show(camera, clock, 1.0, 2.0)
+    for _ in range(100):  # nothing more comes
+        clock.now += 0.1
+        level, message, _ = told(camera)
+        assert level == OK or 'no image for' in message
+    show(camera, clock, 0.2, 10.0)
+    assert told(camera)[0] == OK
+
+
+def test_pictures_lost_on_the_way_are_told_while_they_are_and_not_put_on_the_camera(
+        clock: Clock) -> None:
+    camera = a_camera(wanted_fps=4.0)
+    for _ in range(10):
+        show(camera, clock, 1.0, 1.0)
+        camera.health.lose(3)
+    level, message, values = told(camera)
+    assert level == WARN and values['dropped, lost on the way'] == '30'
+    assert message.startswith('75% of the pictures on /image in the last 10 s were lost')
+    for words in ('/compressed', 'qos_overrides./image.subscription.reliability: reliable'):
+        assert words in message
+    assert 'look after the camera' not in message
+    show(camera, clock, 11.0, 4.0)
+    assert told(camera)[0] == OK, 'they come again'
+    camera.health.lose(9)
+    assert told(camera)[0] == OK, 'less than a fifth'
+
+
+def test_few_losses_of_a_slow_stream_are_told_and_one_at_the_start_is_not(clock: Clock) -> None:
+    camera = a_camera(wanted_fps=2.0)
+    camera.health.lose(1)
+    show(camera, clock, 0.5, 2.0)
+    assert told(camera)[0] == OK
+    show(camera, clock, 20.0, 0.4)
+    assert 'gives 0.40 pictures a second' in told(camera)[1]
+    camera.health.lose(1)
+    assert '17% of the pictures on /image' in told(camera)[1]
 
 
 def test_a_simulator_goes_at_its_own_pace(clock: Clock) -> None:
