@@ -11,12 +11,14 @@ would lose against a file that names the node (ros2/launch_ros#233).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import os
 from pathlib import Path
 import re
 import tempfile
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
+from infinipot_ros.node.parameter_table import image_topic
 import yaml
 
 PACKAGE = 'infinipot_ros'
@@ -265,6 +267,31 @@ def fleet_parameters(
                               "would answer each other's questions")
         fleet[name] = node_parameters({**arguments, 'namespace': namespace})
     return fleet
+
+
+def unnamed_topics(parameters: Mapping[str, Any], namespace: str) -> list[str]:
+    """Return the full topics of the cameras for which neither a file nor an argument names one."""
+    names = parameters.get('cameras') or ['camera']
+    compressed = {name: parameters.get(f'{name}.transport') == 'compressed' for name in names}
+    return [full_node_name(image_topic(name, '', names), namespace)
+            + COMPRESSED_SUFFIX * compressed[name]
+            for name in names if not parameters.get(f'{name}.topic')]
+
+
+def require_package(name: str) -> None:
+    """
+    Make sure that a ROS package which not every robot has is installed.
+
+    :raises ConfigError: it is not; the message says how to install it.
+    """
+    from ament_index_python.packages import get_package_prefix, PackageNotFoundError
+    try:
+        get_package_prefix(name)
+    except PackageNotFoundError:
+        distro = os.environ.get('ROS_DISTRO', '$ROS_DISTRO')
+        raise ConfigError(
+            f"the package {name} is not installed, and nothing has been started: "
+            f"sudo apt install ros-{distro}-{name.replace('_', '-')}") from None
 
 
 def write_parameters(parameters: Mapping[str, Mapping[str, Any]]) -> Path:

@@ -14,13 +14,14 @@ from infinipot_ros.launch_arguments import (
     override_arguments,
     robot_argument,
 )
-from infinipot_ros.launch_support import NODE_NAME, parse_bool
+from infinipot_ros.launch_support import NODE_NAME, parse_bool, require_package
 from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+MANAGER_PACKAGE = 'nav2_lifecycle_manager'
 MANAGER_NAME = 'lifecycle_manager_infinipot'
 # a large model takes minutes to load from a slow disk
 TRANSITION_TIMEOUT_S = 600.0
@@ -45,7 +46,7 @@ def start_manager(context: LaunchContext) -> list[Node]:
     if values['use_sim_time']:
         parameters['use_sim_time'] = parse_bool('use_sim_time', values['use_sim_time'])
     return [Node(
-        package='nav2_lifecycle_manager', executable='lifecycle_manager', name=MANAGER_NAME,
+        package=MANAGER_PACKAGE, executable='lifecycle_manager', name=MANAGER_NAME,
         namespace=values['namespace'], output='screen', parameters=[parameters],
         arguments=['--ros-args', '--log-level', values['log_level']])]
 
@@ -56,6 +57,8 @@ def generate_launch_description() -> LaunchDescription:
     passed_on = {argument.name: LaunchConfiguration(argument.name) for argument in ARGUMENTS}
     return LaunchDescription([
         *ARGUMENTS,
+        # before the node, which launch would leave behind
+        OpaqueFunction(function=lambda context: require_package(MANAGER_PACKAGE)),
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(str(robot_launch)),
             launch_arguments={**passed_on, 'autostart': 'false'}.items()),

@@ -8,9 +8,9 @@ from infinipot_ros.launch_arguments import (
     robot_argument,
     typed,
 )
-from infinipot_ros.launch_support import NODE_NAME, node_parameters, PACKAGE
+from infinipot_ros.launch_support import NODE_NAME, node_parameters, PACKAGE, unnamed_topics
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
 from launch_ros.actions import Node
 
 ARGUMENTS = [
@@ -22,13 +22,16 @@ ARGUMENTS = [
 ]
 
 
-def start_node(context: LaunchContext) -> list[Node]:
+def start_node(context: LaunchContext) -> list[LogInfo | Node]:
     """Start the node with the merged parameters."""
     values = given(context, ARGUMENTS)
-    return [Node(
+    parameters = node_parameters(values)
+    notes = [LogInfo(msg=f'neither image_topic nor cameras is given: listening to {topic}')
+             for topic in unnamed_topics(parameters, values['namespace'])]
+    return [*notes, Node(
         package=PACKAGE, executable='video_memory_node', name=NODE_NAME,
         namespace=values['namespace'], output='screen', emulate_tty=True,
-        parameters=[typed(node_parameters(values))],
+        parameters=[typed(parameters)],
         arguments=['--ros-args', '--log-level', values['log_level']])]
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every launch file as launch reads it: described arguments, and what it would start."""
 from itertools import pairwise
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from launch import LaunchContext  # noqa: E402
 from launch.actions import (  # noqa: E402
     DeclareLaunchArgument,
     IncludeLaunchDescription,
+    LogInfo,
     OpaqueFunction,
 )
 from launch.launch_description_sources import (  # noqa: E402
@@ -40,6 +42,15 @@ def start(name: str, **arguments: str) -> list[Node]:
     context = LaunchContext()
     context.launch_configurations.update(arguments)
     return visit(describe(name).entities, context)
+
+
+def said(name: str, **arguments: str) -> list[str]:
+    """Return the lines that a launch file itself logs."""
+    context = LaunchContext()
+    context.launch_configurations.update(arguments)
+    found = [entity for action in describe(name).entities if isinstance(action, OpaqueFunction)
+             for entity in action.execute(context) or () if isinstance(entity, LogInfo)]
+    return [''.join(part.perform(context) for part in entity.msg) for entity in found]
 
 
 def visit(entities: Any, context: LaunchContext) -> list[Node]:
@@ -104,6 +115,13 @@ def test_a_robot_is_started_with_its_file() -> None:
     assert 'use_sim_time' not in given
 
 
+def test_a_topic_that_was_not_given_is_told() -> None:
+    given = dict.fromkeys(ROBOT_ARGUMENTS, '') | {'robot': 'cpu_demo', 'namespace': 'r1'}
+    assert said('robot.launch.py', **given) == [
+        'neither image_topic nor cameras is given: listening to /r1/image']
+    assert said('robot.launch.py', **given | {'image_topic': 'cam'}) == []
+
+
 def test_texts_stay_texts_and_numbers_numbers(tmp_path: Path) -> None:
     """launch_ros reads a plain text as YAML: a folder named 007 would become the number 7."""
     (node,) = start('robot.launch.py', robot='cpu_demo', model='007', budget_mib='3',
@@ -154,7 +172,29 @@ def test_a_fleet_is_one_process_with_a_budget_each(tmp_path: Path) -> None:
     assert not any('__node' in word or '__ns' in word for word in words)
 
 
-def test_nav2_gets_a_manager_without_a_bond() -> None:
+def test_without_nav2_nothing_is_started(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launch would leave the node behind."""
+    monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path))
+    context = LaunchContext()
+    context.launch_configurations['robot'] = 'cpu_demo'
+    for entity in describe('nav2.launch.py').entities:
+        assert isinstance(entity, DeclareLaunchArgument | OpaqueFunction), 'comes first'
+        try:
+            entity.execute(context)
+        except ConfigError as error:
+            assert 'nav2_lifecycle_manager is not installed' in str(error)
+            break
+    else:
+        pytest.fail('nothing is said')
+
+
+def test_nav2_gets_a_manager_without_a_bond(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = tmp_path / 'share' / 'ament_index' / 'resource_index' / 'packages'
+    index.mkdir(parents=True)
+    (index / 'nav2_lifecycle_manager').touch()
+    monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path), prepend=os.pathsep)
     node, manager = start('nav2.launch.py', robot='cpu_demo', namespace='r1', use_sim_time='true')
     assert parameters(node)['autostart'] is False
     given = parameters(manager)

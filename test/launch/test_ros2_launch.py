@@ -118,6 +118,14 @@ def test_a_wrong_argument_is_told(launch: Launch, arguments: list[str], message:
     assert message in said
 
 
+def test_without_nav2_its_launch_file_says_what_to_install_and_leaves_nothing_behind() -> None:
+    if 'nav2_lifecycle_manager' in ros2('pkg', 'list').split():
+        pytest.skip('Nav2 is installed')
+    said = ros2('launch', 'infinipot_ros', 'nav2.launch.py', 'robot:=cpu_demo')
+    assert 'nav2_lifecycle_manager is not installed' in said
+    assert 'process started' not in said
+
+
 def test_the_arguments_can_be_listed() -> None:
     said = ros2('launch', 'infinipot_ros', 'robot.launch.py', '--show-args')
     for name in ('robot', 'namespace', 'image_topic', 'budget_mib', 'params_file'):

@@ -131,6 +131,36 @@ def test_image_topic_names_the_only_camera(robot: str, tmp_path: Path) -> None:
         support.node_parameters({'robot': robot, 'image_topic': '/a', 'cameras': 'front=/b'})
 
 
+def test_a_topic_that_no_one_has_named_is_told_in_full(robot: str, tmp_path: Path) -> None:
+    """The node would wait on its default without a word."""
+    assert support.unnamed_topics(support.node_parameters({'robot': robot}), '') == []
+    bare = {'robot': write(tmp_path / 'bare.yaml', '/**: {ros__parameters: {model: big}}')}
+    assert support.unnamed_topics(support.node_parameters(bare), '') == ['/image']
+    assert support.unnamed_topics(support.node_parameters(bare), 'r1') == ['/r1/image']
+    named = support.node_parameters({**bare, 'image_topic': 'cam'})
+    assert support.unnamed_topics(named, '') == []
+    two = write(tmp_path / 'two.yaml',
+                '/**: {ros__parameters: {cameras: [a, b, c], b.topic: /b, c.transport: compressed}}')
+    read = support.node_parameters({**bare, 'params_file': two})
+    assert support.unnamed_topics(read, '') == ['/a/image', '/c/image/compressed']
+
+
+def test_a_package_that_is_missing_is_named_with_how_to_install_it(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is installed, nothing is said."""
+    pytest.importorskip('ament_index_python')
+    monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path))
+    monkeypatch.setenv('ROS_DISTRO', 'jazzy')
+    with pytest.raises(ConfigError) as error:
+        support.require_package('nav2_lifecycle_manager')
+    assert str(error.value).startswith('the package nav2_lifecycle_manager is not installed')
+    assert str(error.value).endswith('sudo apt install ros-jazzy-nav2-lifecycle-manager')
+    index = tmp_path / 'share' / 'ament_index' / 'resource_index' / 'packages'
+    index.mkdir(parents=True)
+    (index / 'nav2_lifecycle_manager').touch()
+    support.require_package('nav2_lifecycle_manager')
+
+
 def test_cameras_replace_those_of_the_file(robot: str) -> None:
     """Names keep the order in which they are written."""
     read = support.node_parameters({
