@@ -6,16 +6,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 import json
 from pathlib import Path
 import sys
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
+from infinipot_ros.wording import utc
 
-# Stamps past this many seconds are times since 1970, not since the start of a recording.
-_EPOCH_S = 1e8
 # More than any model reads, which then is what the memory takes.
 _ANY_MIB = 1e6
 
@@ -142,10 +140,8 @@ def as_text(question: str, answer: Any, first_ns: int) -> str:
 def when(stamp_ns: int, first_ns: int) -> str:
     """Write a stamp as seconds from the start, and as a date where it is one."""
     text = f'{(stamp_ns - first_ns) / 1e9:.1f} s'
-    if first_ns / 1e9 < _EPOCH_S:
-        return text
-    date = datetime.fromtimestamp(stamp_ns / 1e9, timezone.utc)
-    return f'{text}, {date:%Y-%m-%d %H:%M:%S} UTC'
+    date = utc(stamp_ns)
+    return f'{text}, {date}' if date else text
 
 
 def _as_json(question: str, answer: Any) -> str:

@@ -1,10 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
-"""How words of a question that a model does not know are told."""
+"""How words that a model does not know, and times of day, are told."""
 
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 WORDS_NAMED, WORD_CHARS = 5, 40
+# Stamps past this many seconds are times since 1970, not since the start of a recording.
+EPOCH_S = 1e8
 
 
 def named(words: Sequence[str]) -> str:
@@ -19,3 +22,10 @@ def left_out(words: Sequence[str]) -> str:
         return ''
     return (f'the model does not know {named(words)}; the answer takes no account of that, '
             'whatever its confidence')
+
+
+def utc(stamp_ns: int) -> str:
+    """Return the date and the time of day of a stamp; '' where it is no time since 1970."""
+    if stamp_ns / 1e9 < EPOCH_S:
+        return ''
+    return f'{datetime.fromtimestamp(stamp_ns / 1e9, timezone.utc):%Y-%m-%d %H:%M:%S} UTC'

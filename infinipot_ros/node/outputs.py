@@ -24,6 +24,7 @@ from infinipot_ros.node.overlays import no_picture, sheet, Tile
 from infinipot_ros.node.past_frames import ago, pictured, shown
 from infinipot_ros.node.sampling import SECOND_NS
 from infinipot_ros.node.work import Frame
+from infinipot_ros.wording import utc
 import numpy as np
 from PIL import Image as Pillow
 from rclpy.node import Node
@@ -138,7 +139,7 @@ class Outputs:
                       f'{100 * frame.kept_tokens / whole:.0f} %') for frame in frames]
         title = (f'kept: {status.frames_kept} of {status.frames_seen} frames, '
                  f'{status.held_tokens} tokens, {status.held_bytes / 2**20:.2f} of '
-                 f'{status.budget_bytes / 2**20:.2f} MiB; here the newest and the best kept')
+                 f'{status.budget_bytes / 2**20:.2f} MiB; here the newest and some of the past')
         drawn = sheet(title, tiles, bar='share of the frame that is kept', note=self._note())
         self._retained.publish(jpeg_message(
             drawn, self._now_ns() if newest is None else newest.stamp_ns,
@@ -148,7 +149,9 @@ class Outputs:
         """Say of what a sheet is the newest frame."""
         if self._newest is None:
             return ''
-        return f'now: {self._newest.camera}, stamp {self._newest.stamp_ns / SECOND_NS:.3f} s'
+        stamp_ns = self._newest.stamp_ns
+        when = utc(stamp_ns) or f'stamp {stamp_ns / SECOND_NS:.3f} s'
+        return f'now: {self._newest.camera}, {when}'
 
     def _forget_some(self, memory: VideoMemory) -> None:
         """Keep the pictures that sheets may show later."""

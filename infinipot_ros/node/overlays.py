@@ -20,11 +20,13 @@ BACKGROUND = (24, 26, 30)
 INK = (235, 235, 230)
 FAINT = (178, 180, 184)
 ACCENT = (255, 190, 60)
-SAMPLE = (120, 170, 225)
+SAMPLE_WALL, SAMPLE_THING = (225, 222, 210), (240, 135, 30)
 TROUGH = (50, 54, 60)
 MARGIN, CAPTION, BAR = 8, 24, 4
 LEGEND_LINE, SWATCH_PX, LEGEND_GAP = 22, 16, 18
 TITLE_SCALE, TEXT_SCALE = 0.5, 0.45
+# How bright a forgotten patch is, and what the smallest share kept adds, to be told from it.
+DARK, LEAST_SHINE = 0.2, 0.2
 FONT = cv2.FONT_HERSHEY_DUPLEX
 
 
@@ -57,7 +59,8 @@ def mark_patches(rgb: Rgb, shares: NDArray[np.float32]) -> Rgb:
                        interpolation=cv2.INTER_NEAREST)[..., None]
     grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY)[..., None].astype(np.float32)
     colour = rgb.astype(np.float32)
-    shown = share * colour + (1 - share) * (0.25 * colour + 0.75 * grey) * 0.3
+    shine = np.where(share > 0, LEAST_SHINE + (1 - LEAST_SHINE) * share, 0)
+    shown = shine * colour + (1 - shine) * (0.25 * colour + 0.75 * grey) * DARK
     marked = np.ascontiguousarray(np.clip(shown, 0, 255).astype(np.uint8))
     kept = (share[..., 0] > 0).astype(np.uint8)
     if 0 < kept.sum() < kept.size:
@@ -73,9 +76,10 @@ def sheet(title: str, tiles: Sequence[Tile], bar: str = '', note: str = '', tile
 
     :param bar: what the length of a bar means.
     :param note: one more line of the legend.
-    :returns: uint8 [height, width, 3]; its size depends on the number of tiles only by rows.
+    :param columns: at most so many; fewer where that leaves fewer cells empty.
+    :returns: uint8 [height, width, 3].
     """
-    columns = max(1, min(columns, len(tiles)))
+    columns = _columns(len(tiles), columns)
     rows = -(-len(tiles) // columns)
     cells = [_cell(tile, tile_px) for tile in tiles]
     cell_height = max((cell.shape[0] for cell in cells), default=0)
@@ -92,6 +96,13 @@ def sheet(title: str, tiles: Sequence[Tile], bar: str = '', note: str = '', tile
     return canvas
 
 
+def _columns(tiles: int, most: int) -> int:
+    """Return how many columns, more than half of the most, leave the fewest cells empty."""
+    if tiles <= most:
+        return max(1, tiles)
+    return min(range(most, most // 2, -1), key=lambda columns: -tiles % columns)
+
+
 def no_picture(side_px: int) -> Rgb:
     """Return what stands for a frame whose picture is gone."""
     drawn = np.full((side_px, side_px, 3), 200, np.uint8)
@@ -103,7 +114,8 @@ def no_picture(side_px: int) -> Rgb:
 
 def _legend(bar: str, note: str, width: int) -> Rgb:
     """Draw what bright, dark and framed patches and the bars mean; wrapped to the width."""
-    sample = np.full((SWATCH_PX, SWATCH_PX, 3), SAMPLE, np.uint8)
+    sample = np.full((SWATCH_PX, SWATCH_PX, 3), SAMPLE_WALL, np.uint8)
+    sample[5:11, 5:11] = SAMPLE_THING
     edge = np.zeros((4, 4), np.float32)
     edge[1:3, 1:3] = 1.0
     entries: list[tuple[Rgb | None, str]] = [

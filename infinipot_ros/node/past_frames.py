@@ -23,6 +23,8 @@ def shown(frames: Sequence[KeptFrame], whole: int, most: int) -> list[KeptFrame]
     """
     Return the newest frame, then what a compression has left of the past, in order of time.
 
+    Of what is left those frames that have most, but not all of one moment.
+
     :param frames: oldest first.
     :param whole: tokens of a whole frame. Where no frame has lost any, some from all of the past
         are returned.
@@ -30,7 +32,7 @@ def shown(frames: Sequence[KeptFrame], whole: int, most: int) -> list[KeptFrame]
     if not frames:
         return []
     past, untouched = _split(frames[:-1], whole)
-    best = _richest(past, most - 1) if past else _spread(untouched, most - 1)
+    best = _richest_apart(past, most - 1) if past else _spread(untouched, most - 1)
     return [frames[-1], *best]
 
 
@@ -68,8 +70,29 @@ def _split(frames: Sequence[KeptFrame],
 
 def _richest(frames: Sequence[KeptFrame], most: int) -> list[KeptFrame]:
     """Return those with the most tokens, the newer of equals, oldest first."""
-    ranked = sorted(frames, key=lambda frame: (-frame.kept_tokens, -frame.frame))
-    return sorted(ranked[:max(0, most)], key=lambda frame: frame.frame)
+    return sorted(_ranked(frames)[:max(0, most)], key=lambda frame: frame.frame)
+
+
+def _ranked(frames: Sequence[KeptFrame]) -> list[KeptFrame]:
+    return sorted(frames, key=lambda frame: (-frame.kept_tokens, -frame.frame))
+
+
+def _richest_apart(frames: Sequence[KeptFrame], most: int) -> list[KeptFrame]:
+    """Return those with the most tokens, as far apart in time as still fills the places."""
+    ranked = _ranked(frames)
+    stamps = [frame.stamp_ns for frame in frames]
+    gap_ns = (max(stamps) - min(stamps)) // max(1, most)
+    chosen: list[KeptFrame] = []
+    while len(chosen) < min(most, len(frames)):
+        for frame in ranked:
+            if len(chosen) < most and all(
+                    frame.frame != other.frame and (
+                        frame.camera != other.camera
+                        or abs(frame.stamp_ns - other.stamp_ns) >= gap_ns)
+                    for other in chosen):
+                chosen.append(frame)
+        gap_ns //= 2
+    return sorted(chosen, key=lambda frame: frame.frame)
 
 
 def _spread(frames: Sequence[KeptFrame], most: int) -> list[KeptFrame]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import cv2
@@ -12,7 +13,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from infinipot_ros.node.outputs import _small  # noqa: E402, I100
+from infinipot_ros.node.outputs import _small, Outputs  # noqa: E402, I100
 
 
 @pytest.mark.parametrize(('size', 'wanted'), [
@@ -33,3 +34,12 @@ def test_a_frame_is_made_small_by_halves_which_costs_little(
     exact = resize(rgb.astype(np.uint8), wanted[::-1], interpolation=cv2.INTER_AREA)
     assert np.abs(small.astype(int) - exact).max() <= 3
     assert size[0] == 1 or max(factors, default=0.0) <= 2.0
+
+
+@pytest.mark.parametrize(('stamp_ns', 'words'), [
+    (1_700_000_000_400_000_000, 'now: front, 2023-11-14 22:13:20 UTC'),
+    (17_358_000_000, 'now: front, stamp 17.358 s')])
+def test_a_sheet_says_of_what_time_it_is_as_a_person_would(stamp_ns: int, words: str) -> None:
+    outputs = object.__new__(Outputs)
+    outputs._newest = SimpleNamespace(camera='front', stamp_ns=stamp_ns)  # type: ignore[assignment]
+    assert outputs._note() == words

@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+from infinipot_ros.node import overlays
 from infinipot_ros.node.overlays import (
     ACCENT,
     BACKGROUND,
+    LEGEND_GAP,
+    MARGIN,
     mark_patches,
     no_picture,
     sheet,
+    SWATCH_PX,
+    TEXT_SCALE,
     Tile,
 )
 import numpy as np
@@ -40,6 +45,8 @@ def test_brightness_grows_with_the_share() -> None:
     levels = [mark_patches(PICTURE, np.full((1, 1), share, np.float32)).mean()
               for share in (0.0, 0.25, 0.5, 1.0)]
     assert levels == sorted(levels) and levels[0] < levels[-1] / 2
+    assert levels[1] > 1.7 * levels[0], 'what is kept by few caches is told from what is gone'
+    assert levels[-1] > 1.3 * levels[2]
 
 
 @pytest.mark.parametrize('count', [0, 1, 4, 5, 12])
@@ -49,9 +56,25 @@ def test_a_sheet_has_room_for_every_tile_title_and_caption(count: int) -> None:
                   None, 'camera  1.5 s ago ' * 20, 2.0) for _ in range(count)]
     drawn = sheet('wie heißt der Ball? ' * 40, tiles, tile_px=80)
     assert drawn.dtype == np.uint8 and drawn.shape[1] >= 360
-    rows = -(-count // 4)
+    rows = -(-count // {0: 1, 5: 3}.get(count, min(count, 4)))
     assert drawn.shape[0] >= rows * 80 * 0.2
     assert drawn[:30].max() > 200
+
+
+@pytest.mark.parametrize(('count', 'columns'), [
+    (1, 1), (4, 4), (5, 3), (6, 3), (7, 4), (9, 3), (10, 4), (12, 4)])
+def test_few_cells_of_a_sheet_stay_empty(count: int, columns: int) -> None:
+    drawn = sheet('t', [Tile(PICTURE, None, '', 0.0)] * count, tile_px=150)
+    assert drawn.shape[1] == max(360, columns * (150 + MARGIN) + MARGIN)
+
+
+def test_the_samples_of_the_legend_are_bright_half_and_dark() -> None:
+    legend = sheet('t', [Tile(PICTURE, None, '', 0.0)] * 4)[-22:]
+    found, x = [], MARGIN
+    for text in ('kept', 'kept in part', 'forgotten'):
+        found.append(int(legend[4, x + 2].max()))
+        x += SWATCH_PX + 6 + overlays._width(text, TEXT_SCALE) + LEGEND_GAP
+    assert found[0] > 200 and 120 < found[1] < 180 and found[2] < 60
 
 
 def test_a_legend_says_what_patches_and_bars_mean_and_wraps_to_the_width() -> None:

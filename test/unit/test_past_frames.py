@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from infinipot_ros.memory.records import KeptFrame
@@ -37,6 +38,19 @@ def test_before_the_first_compression_the_sheet_spans_all_of_the_past() -> None:
 
 def test_equal_shares_are_no_reason_to_show_the_oldest_only() -> None:
     assert numbers(shown(kept(2, 2, 2, 2, WHOLE), WHOLE, 3)) == [4, 2, 3]
+
+
+def test_frames_of_one_moment_do_not_crowd_out_the_rest_of_the_past() -> None:
+    frames = kept(*[4] * 10, *[9] * 12, *[3] * 8, WHOLE)
+    chosen = numbers(shown(frames, WHOLE, 6))
+    gaps = [later - earlier for earlier, later in pairwise(chosen[1:])]
+    assert len(chosen) == 6 and min(gaps) >= 5 and chosen[1] < 5 and chosen[-1] > 20
+    assert 21 in chosen, 'the best of all is there'
+    both = [replace(frame, camera=name, frame=2 * frame.frame + half)
+            for frame in kept(5, 5, WHOLE) for half, name in enumerate(('front', 'rear'))]
+    assert numbers(shown(both, WHOLE, 5)) == [5, 0, 1, 2, 3], 'cameras see different things'
+    still = [replace(frame, stamp_ns=7) for frame in kept(5, 6, 7, WHOLE)]
+    assert numbers(shown(still, WHOLE, 3)) == [3, 1, 2], 'equal stamps'
 
 
 @pytest.mark.parametrize('frames', [[], kept(WHOLE), kept(0.5)])
