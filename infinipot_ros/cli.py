@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InfinipotError as error:
         print(f'infinipot: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('infinipot: interrupted', file=sys.stderr)
+        return 130
     except BrokenPipeError:
         # The reader of the output has left, as `head` does.
         sys.stderr.close()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import time
 
 from infinipot_ros.bench.ablation import Ablation, ABLATIONS
+from infinipot_ros.bench.arguments import at_least
 from infinipot_ros.bench.methods import parse_budget
 from infinipot_ros.bench.retention import Cell
 from infinipot_ros.bench.retention_command import add_run_arguments, collect, FRAMES
@@ -21,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument('name', choices=sorted(ABLATIONS), help='; '.join(
         f'{name}: {ablation.summary}' for name, ablation in ABLATIONS.items()))
-    parser.add_argument('--streams', type=int, default=12, help='streams a setting')
-    parser.add_argument('--frames', type=int, default=FRAMES, help='length of a stream')
+    parser.add_argument('--streams', type=at_least(1), default=12, help='streams a setting')
+    parser.add_argument('--frames', type=at_least(1), default=FRAMES, help='length of a stream')
     parser.add_argument('--tuning', action='store_true', help='use the tuning seeds')
     add_run_arguments(parser)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 import time
 
 from infinipot_ros.bench import compression
+from infinipot_ros.bench.arguments import at_least, device, folder
 from infinipot_ros.bench.csv_files import write_about, write_rows
 from infinipot_ros.bench.in_process import in_process
 from infinipot_ros.bench.share import CASES, measure_share, share_report
@@ -23,16 +23,17 @@ import torch
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument('--layers', type=int, default=compression.Setting.layers)
-    parser.add_argument('--recent-frames', type=int, default=compression.Setting.recent_frames,
+    parser.add_argument('--layers', type=at_least(1), default=compression.Setting.layers)
+    parser.add_argument('--recent-frames', type=at_least(1),
+                        default=compression.Setting.recent_frames,
                         help='r; the paper has 4 (0.125 of 31), the published code 7')
     parser.add_argument('--dtype', choices=['float32', 'bfloat16'], default='float32')
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--repeats', type=int, default=5)
-    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--device', type=device, default='cpu')
+    parser.add_argument('--repeats', type=at_least(1), default=5)
+    parser.add_argument('--threads', type=at_least(1), default=1)
     parser.add_argument('--shares', nargs='*', choices=list(CASES), default=list(CASES),
                         help='models and memories whose share of a frame is measured; default all')
-    parser.add_argument('--out', type=Path, default=Path('bench_results'))
+    parser.add_argument('--out', type=folder, default='bench_results')
 
 
 def run(options: argparse.Namespace, command: Sequence[str]) -> int:

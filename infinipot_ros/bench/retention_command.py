@@ -11,6 +11,7 @@ from pathlib import Path
 import sys
 import time
 
+from infinipot_ros.bench.arguments import at_least, folder
 from infinipot_ros.bench.csv_files import write_rows
 from infinipot_ros.bench.methods import method_of, parse_budget, REPORTED, SURVEYED
 from infinipot_ros.bench.plots import check_plotting
@@ -62,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         '(default: the table of record)')
     parser.add_argument('--budgets', default='128', help='with --settings: tokens (128) or shares '
                         "of a stream's tokens (1/8), with commas")
-    parser.add_argument('--frames', type=int, default=FRAMES,
+    parser.add_argument('--frames', type=at_least(1), default=FRAMES,
                         help='with --settings: length of a stream')
-    parser.add_argument('--streams', type=int, default=0,
+    parser.add_argument('--streams', type=at_least(0), default=0,
                         help='streams a setting (default: 16 with --settings, else as planned)')
     parser.add_argument('--policies', default='', help='policies, with commas (default: '
                         f'{",".join(REPORTED)}; with shares of a stream all that keep to one)')
@@ -78,8 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what every benchmark on streams has: model, processes, where results go."""
     parser.add_argument('--model', default='demo', help="'demo' or a model folder")
-    parser.add_argument('--workers', type=int, default=2, help='processes of one thread each')
-    parser.add_argument('--out', type=Path, default=Path('bench_results'),
+    parser.add_argument('--workers', type=at_least(1), default=2,
+                        help='processes of one thread each')
+    parser.add_argument('--out', type=folder, default='bench_results',
                         help='folder for CSV files and plots')
     parser.add_argument('--no-plots', action='store_true', help='write no PNG files')
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 import time
 
+from infinipot_ros.bench.arguments import at_least, folder
 from infinipot_ros.bench.csv_files import write_about, write_rows
 from infinipot_ros.bench.scores import KeptRow, look_at, ScoreRow
 from infinipot_ros.bench.streams import make_streams
@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument('--settings', default=','.join(SETTINGS), help='with commas')
     parser.add_argument('--policies', default=','.join(POLICIES), help='with commas')
-    parser.add_argument('--streams', type=int, default=6, help='streams a setting')
-    parser.add_argument('--frames', type=int, default=240)
-    parser.add_argument('--tokens', type=int, default=128, help='size of the memory')
+    parser.add_argument('--streams', type=at_least(1), default=6, help='streams a setting')
+    parser.add_argument('--frames', type=at_least(1), default=240)
+    parser.add_argument('--tokens', type=at_least(1), default=128, help='size of the memory')
     parser.add_argument('--tuning', action='store_true', help='use the tuning seeds')
     parser.add_argument('--model', default='demo')
-    parser.add_argument('--out', type=Path, default=Path('bench_results'))
+    parser.add_argument('--out', type=folder, default='bench_results')
 
 
 def run(options: argparse.Namespace, command: Sequence[str]) -> int:

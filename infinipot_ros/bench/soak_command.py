@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 import time
 
+from infinipot_ros.bench.arguments import at_least, folder
 from infinipot_ros.bench.csv_files import write_about, write_rows
 from infinipot_ros.bench.soak import growth, is_flat, soak, SoakRow
 from infinipot_ros.bench.tables import plain_table
@@ -16,14 +16,15 @@ from infinipot_ros.bench.tables import plain_table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument('--frames', type=int, default=100_000)
-    parser.add_argument('--samples', type=int, default=50, help='how often to measure and to ask')
+    parser.add_argument('--frames', type=at_least(1), default=100_000)
+    parser.add_argument('--samples', type=at_least(1), default=50,
+                        help='how often to measure and to ask')
     parser.add_argument('--config', default='qwen2_vl_micro',
                         help="'demo' or a configuration of random weights")
-    parser.add_argument('--memory-tokens', type=int, default=256)
+    parser.add_argument('--memory-tokens', type=at_least(1), default=256)
     parser.add_argument('--policy', default='infinipot_v')
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--out', type=Path, default=Path('bench_results'))
+    parser.add_argument('--threads', type=at_least(1), default=1)
+    parser.add_argument('--out', type=folder, default='bench_results')
 
 
 def run(options: argparse.Namespace, command: Sequence[str]) -> int:

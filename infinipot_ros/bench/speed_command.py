@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 import time
 
+from infinipot_ros.bench.arguments import at_least, device, folder
 from infinipot_ros.bench.csv_files import write_about, write_rows
 from infinipot_ros.bench.decoding import decoding_text, measure_decoding
 from infinipot_ros.bench.in_process import in_process
@@ -28,14 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument('--config', default='demo', choices=CONFIGURATIONS,
                         help='the demo model, or the sizes of another with random weights')
-    parser.add_argument('--memory-tokens', type=int, default=512, help='size of the memory')
+    parser.add_argument('--memory-tokens', type=at_least(1), default=512,
+                        help='size of the memory')
     parser.add_argument('--lengths', default='5000,25000,50000,100000',
                         help='tokens of the stream at which to measure, rising, with commas')
     parser.add_argument('--policy', default='infinipot_v')
-    parser.add_argument('--device', default='cpu')
+    parser.add_argument('--device', type=device, default='cpu')
     parser.add_argument('--dtype', default='float32')
-    parser.add_argument('--threads', type=int, default=1, help='threads on a CPU')
-    parser.add_argument('--out', type=Path, default=Path('bench_results'))
+    parser.add_argument('--threads', type=at_least(1), default=1, help='threads on a CPU')
+    parser.add_argument('--out', type=folder, default='bench_results')
 
 
 def run(options: argparse.Namespace, command: Sequence[str]) -> int:

@@ -59,8 +59,12 @@ def open_recording(path: Path, topic: str = '') -> Recording:
     :param topic: image topic of a bag; '' takes the only one.
     :raises ConfigError: there is no such file, it holds no pictures, or `topic` is not in it.
     """
-    if not path.exists():
-        raise ConfigError(f"video: there is no file or folder '{path}'")
+    try:
+        there = path.exists()
+    except OSError:  # a name that is too long for one
+        there = False
+    if not there:
+        raise ConfigError(f"video: there is no file or folder '{str(path)[:200]}'")
     if path.is_dir() or path.suffix in BAG_SUFFIXES:
         return Bag(path, topic)
     if topic:

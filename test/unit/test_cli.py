@@ -213,6 +213,34 @@ def test_every_benchmark_has_its_help(name, capsys):
     assert f'infinipot bench {name}' in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(('arguments', 'words'), [
+    ('soak --frames 0', "'0' is no whole number of at least 1"),
+    ('speed --threads -1', "'-1' is no whole number"),
+    ('retention --workers many', "'many' is no whole number"),
+    ('compression --device nope', "--device: 'nope' cannot be used"),
+    ('retention --quick --out /proc/x', "--out: '/proc/x' cannot be made"),
+    ('scores --out /dev/null/x', "--out: '/dev/null/x' cannot be made"),
+])
+def test_a_benchmark_refuses_what_cannot_go_well_before_it_measures(arguments, words, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(['bench', *arguments.split()])
+    assert left.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_an_interrupt_is_no_traceback(video, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(ask_command, 'sampled_pictures', interrupt)
+    assert main(['ask', str(video), 'what do you see now ?']) == 130
+    assert capsys.readouterr().err == 'infinipot: interrupted\n'
+
+
+def test_a_name_too_long_for_a_file_is_no_file(capsys):
+    assert main(['ask', 'x' * 5000, 'what do you see now ?']) == 2
+    assert 'there is no file or folder' in capsys.readouterr().err
+
+
 def test_help_does_not_wait_for_torch():
     code = ('import sys\nfrom infinipot_ros.cli import main\ntry:\n    main(["--help"])\n'
             'except SystemExit:\n    pass\nassert "torch" not in sys.modules')
