@@ -17,7 +17,7 @@ import time
 from typing import Any, TYPE_CHECKING
 
 from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError, InfinipotError
-from infinipot_ros.node.work import Frame, Hooks, Job, Question
+from infinipot_ros.node.work import failure, Frame, Hooks, Job, Question
 
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, MemoryStatus, VideoMemory
@@ -182,8 +182,8 @@ class EngineThread:
             self.busy_since = time.monotonic()
             try:
                 self._step()
-            except Exception as error:  # the thread outlives everything
-                self._tell(self._hooks.on_error, 'engine', error)
+            except BaseException as error:  # the thread outlives everything
+                self._tell(self._hooks.on_error, 'engine', failure(error))
             self.busy_since = None
 
     def _step(self) -> None:
@@ -215,7 +215,7 @@ class EngineThread:
                 job.result = job.function()
                 self._take_stock()  # who has waited for the job finds what it has done
             except BaseException as error:  # raised again where it is waited for
-                job.error = error
+                job.error = failure(error)
         job.done.set()
 
     def _answer(self, question: Question) -> None:
@@ -225,11 +225,11 @@ class EngineThread:
             question.answer = self._ask_memory(question)
             self.counts['answered'] += 1
             self._take_stock()
-        except Exception as error:  # raised again where it is waited for
-            question.error = error
+        except BaseException as error:  # raised again where it is waited for
+            question.error = failure(error)
             if not isinstance(error, Cancelled | TimeoutError):
                 self.counts['failed'] += 1
-                self._tell(self._hooks.on_error, 'question', error)
+                self._tell(self._hooks.on_error, 'question', question.error)
         finally:
             with self._wake:
                 self._running = None
@@ -322,10 +322,10 @@ class EngineThread:
                 receipt = self.memory.add_frame(
                     frame.rgb, stamp_ns=frame.stamp_ns, camera=frame.camera,
                     frame_id=frame.frame_id, pose=frame.pose)
-        except Exception as error:  # counted and told, and the next frame is tried
+        except BaseException as error:  # counted and told, and the next frame is tried
             bad = isinstance(error, ImageFormatError)
             self.dropped['bad image' if bad else 'model failed'] += 1
-            self._tell(self._hooks.on_error, 'frame', error)
+            self._tell(self._hooks.on_error, 'frame', failure(error))
             return
         self._added[frame.camera] = frame.digest
         self.busy_since = time.monotonic()

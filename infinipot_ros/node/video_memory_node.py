@@ -267,6 +267,12 @@ class VideoMemoryNode(ManagedNode):
         self.outputs.forget()
         self.questions.forget()
 
+    def _trouble(self) -> str:
+        """Say why the node is not what it should be; '' if it is."""
+        if not (self.closed or self.engine.alive()):
+            return 'the model thread has ended; restart the node'
+        return self.reason or self._restore_refused
+
     def _every_second(self) -> None:
         self.outputs.publish_status()
         if self.engine.memory is not None and not self.closed:
@@ -278,7 +284,7 @@ class VideoMemoryNode(ManagedNode):
             self._warn('overrun', overrun(self.engine))
         condition = Condition(
             name=self.get_fully_qualified_name().strip('/'), state=self.state,
-            model=self.parameters['model'], reason=self.reason or self._restore_refused,
+            model=self.parameters['model'], reason=self._trouble(),
             warning=warning, last_error=(self._last_error, time.monotonic() - self._last_error_at))
         self._diagnostics.publish(diagnose(self.get_clock().now().nanoseconds, condition,
                                            self.engine, self.inputs.cameras))

@@ -81,7 +81,7 @@ class Job:
     function: Callable[[], Any]
     urgent: bool = True
     result: Any = None
-    error: BaseException | None = None
+    error: Exception | None = None
     abandoned: bool = False
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -99,3 +99,10 @@ class Hooks:
     on_answer: Callable[[Question, Answer], None] = lambda question, answer: None
     on_description: Callable[[Answer], None] = lambda answer: None
     on_error: Callable[[str, Exception], None] = lambda what, error: None
+
+
+def failure(error: BaseException) -> Exception:
+    """Return what is raised as one that ends no thread, as SystemExit of a policy would."""
+    if isinstance(error, Exception):
+        return error
+    return RuntimeError(f'{type(error).__name__} was raised: {error}'.removesuffix(': '))

@@ -395,6 +395,13 @@ def test_another_node_in_its_place_is_noticed(
         until(lambda: around.problem() == '', f'{name} is gone')
 
 
+def test_a_model_thread_that_has_ended_is_an_error(world: World) -> None:
+    node, client = robot(world, 'active')
+    assert node.engine.stop(WAIT_S)
+    entry = until(lambda: (t := client.task(': model')) and 'has ended' in t.message and t, 'told')
+    assert entry.level == b'\x02' and node.state == 'active'
+
+
 def test_a_destroyed_node_leaves_the_graph_with_all_its_services(world: World) -> None:
     node, client = robot(world, 'active')
     assert client.ask('now ?').status == R.EMPTY_MEMORY and client.state() == 'active'

@@ -256,6 +256,28 @@ def test_a_bad_frame_costs_that_frame(engine, memory, told, error, reason) -> No
     assert [what for what, _ in told] == ['frame']
 
 
+@pytest.mark.parametrize('kind', [SystemExit, GeneratorExit, KeyboardInterrupt])
+def test_what_a_policy_raises_to_end_the_process_ends_no_thread(
+        engine, memory, told, kind) -> None:
+    def end(*unused: Any) -> None:
+        raise kind('no licence')
+    memory.during_frame = memory.during_ask = end
+    engine.offer(frame(1))
+    settle(engine)
+    with pytest.raises(RuntimeError, match=f'{kind.__name__} was raised: no licence'):
+        engine.ask(question()).wait()
+    memory.frames_seen = 1
+    engine.describe()
+    settle(engine)
+    with pytest.raises(RuntimeError, match=kind.__name__):
+        engine.call(end, PATIENCE_S)
+    memory.during_frame = memory.during_ask = lambda *unused: None
+    assert engine.ask(question('b')).wait().text == 'B'
+    assert [what for what, _ in told] == ['frame', 'question', 'engine']
+    assert all(isinstance(error, Exception) for _, error in told)
+    assert engine.dropped == {'model failed': 1} and engine.counts['failed'] == 1
+
+
 def test_the_picture_that_a_camera_has_sent_before_is_left_out(engine, memory) -> None:
     """Camera by camera; after a failure or a reset the memory has not got it, so it is new."""
     def offer(camera: str, stamp_ns: int, digest: bytes) -> None:
