@@ -31,6 +31,7 @@ from infinipot_ros.demo.report import (
 from infinipot_ros.demo.world import Drive, SETTINGS
 from infinipot_ros.errors import InfinipotError
 from infinipot_ros.launch_support import node_parameters
+from infinipot_ros.node.recordings import open_recording
 import numpy as np
 import yaml
 
@@ -151,6 +152,7 @@ class _Demo:
     def show_video(self) -> int:
         """Let the memory watch a recording; return the exit code."""
         video = Path(self._options.video).expanduser().resolve()
+        open_recording(video)  # says what is wrong with it before anything is started
         print(f'{video}: the memory works as on a robot, but the demo model knows only its own '
               'world,\nso its words mean nothing here.')
         self._start_node(VIDEO_FPS)

@@ -206,7 +206,7 @@ class MemoryState:
         if budget_mib > self.allocated_mib:
             raise BudgetError(
                 f'budget_mib can be raised up to {self.allocated_mib:g}, what this memory was '
-                f'made with, not to {budget_mib:g}: make a new memory for more'
+                f'made with, not to {budget_mib:g}'
             )
         config = replace(self.config, budget_mib=budget_mib)
         return self._plan(replace(self.sizes, config=config)), config

@@ -115,6 +115,9 @@ class Policy:
             )
 
 
+_OF_ONES_OWN = 'one of your own as package.module:name'
+
+
 class _Policies(dict[str, Policy]):
     """A dict that names the policies there are when asked for one that is not."""
 
@@ -177,12 +180,12 @@ def get_robot_policy(name: str) -> Policy:
     Raises `ConfigError` naming those that can, where it is one for benchmarks only.
     """
     allowed = ', '.join(sorted(known for known, policy in POLICIES.items() if policy.on_robot))
+    if ':' not in name and name not in POLICIES:
+        raise ConfigError(f'no policy {name!r}; a robot can use: {allowed}, or {_OF_ONES_OWN}')
     try:
         policy = get_policy(name)
     except ConfigError as error:
-        raise ConfigError(
-            f'{error}; a robot can use: {allowed}, or one of your own as package.module:name'
-        ) from error
+        raise ConfigError(f'{error}; a robot can use: {allowed}, or {_OF_ONES_OWN}') from error
     if not policy.on_robot or policy.ranks_frames is not None:
         reason = '' if policy.evicts else '; it never forgets, so that it would outgrow any budget'
         if policy.ranks_frames is not None:
