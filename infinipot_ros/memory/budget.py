@@ -7,7 +7,7 @@ import math
 
 from infinipot_ros.errors import BudgetError
 from infinipot_ros.memory.config import MemoryConfig
-from infinipot_ros.memory.frame_table import ROW
+from infinipot_ros.memory.frame_table import NAMES_BYTES, ROW
 from infinipot_ros.memory.model import ModelShape
 from infinipot_ros.memory.positions import PositionScheme
 
@@ -157,7 +157,7 @@ def plan_for(sizes: Sizes, camera_tokens: tuple[int, ...], thumbnails: int) -> B
         'window': cameras * sizes.window_queries * shape.layers * shape.query_heads * head_row,
         'filter': cameras * sizes.filter_bytes,
         'policy_state': cameras * shape.layers * shape.kv_heads * sizes.state_bytes,
-        'frame_table': table_rows * ROW.itemsize,
+        'frame_table': table_rows * ROW.itemsize + NAMES_BYTES,
         'thumbnails': thumbnails * height * width * 3,
     }
     return BudgetPlan(

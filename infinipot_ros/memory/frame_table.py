@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from infinipot_ros.memory.frame_names import FrameNames, ROOM
 from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.memory.records import KeptFrame, Pose
 import numpy as np
@@ -23,7 +24,8 @@ ROW = np.dtype(
         ('thumbnail', np.int32),
     ]
 )
-MAX_NAMES = 1024
+#: Bytes of a table apart from its rows: the names they refer to.
+NAMES_BYTES = ROOM
 
 
 class FrameTable:
@@ -49,17 +51,17 @@ class FrameTable:
         height, width = thumbnail_px
         self._thumbnails = np.zeros((thumbnails, height, width, 3), np.uint8)
         self._free = list(range(thumbnails))
-        self._names: list[str] = ['']
+        self._names = FrameNames()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows there were room for at first."""
-        return self._capacity * ROW.itemsize
+        """Bytes of the rows there were room for at first, and of the names that they may use."""
+        return self._capacity * ROW.itemsize + NAMES_BYTES
 
     @property
     def grown_nbytes(self) -> int:
         """Bytes of the rows that came later."""
-        return self._rows.nbytes - self.nbytes
+        return self._rows.nbytes - self._capacity * ROW.itemsize
 
     @property
     def thumbnail_nbytes(self) -> int:
@@ -127,20 +129,14 @@ class FrameTable:
         went_back: bool,
         small: RgbImage | None,
     ) -> None:
-        row['stamp_ns'], row['frame_id'] = stamp_ns, self._name(frame_id)
-        row['pose_frame'] = -1 if pose is None else self._name(pose.frame_id)
+        row['stamp_ns'], row['frame_id'], row['pose_frame'] = stamp_ns, 0, -1
+        row['frame_id'] = self._names.number(frame_id, self.rows)
+        if pose is not None:
+            row['pose_frame'] = self._names.number(pose.frame_id, self.rows)
         row['pose'] = 0.0 if pose is None else (*pose.position, *pose.orientation)
         row['went_back'] = went_back
         if small is not None and row['thumbnail'] >= 0:
             self._thumbnails[row['thumbnail']] = small
-
-    def _name(self, name: str) -> int:
-        if name in self._names:
-            return self._names.index(name)
-        if len(self._names) == MAX_NAMES:
-            return 0
-        self._names.append(name)
-        return len(self._names) - 1
 
     def small(self, rgb: RgbImage) -> RgbImage | None:
         """Return a picture at the size of a thumbnail, or None where none are kept."""
@@ -211,7 +207,7 @@ class FrameTable:
     @property
     def names(self) -> list[str]:
         """Return the frame ids that rows refer to by number."""
-        return list(self._names)
+        return self._names.all()
 
     def dump(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
         """Return the rows, their thumbnails numbered from 0, and those thumbnails."""
@@ -239,7 +235,8 @@ class FrameTable:
         saved.resize(len(self._rows), len(self._thumbnails) if same_size else 0)
         self._rows[: saved._count] = saved.rows
         self._count = saved._count
-        self._names = list(names)
+        self._names = FrameNames(names)
+        self._names.fit(self.rows)
         if same_size:
             self._thumbnails[:] = saved._thumbnails
             self._free = saved._free
@@ -248,7 +245,7 @@ class FrameTable:
         """Forget all rows."""
         self._keep(np.zeros(self._count, bool))
         self._rows = self._rows[: self._capacity].copy() if self.grown_nbytes else self._rows
-        self._names = ['']
+        self._names = FrameNames()
 
     def find(self, frame: int) -> int | None:
         """Return the index of a frame's row, or None."""

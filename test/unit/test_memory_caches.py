@@ -5,7 +5,7 @@
 from infinipot_ros.errors import BudgetError
 from infinipot_ros.memory import Pose
 from infinipot_ros.memory.camera_memory import FeatureBuffer
-from infinipot_ros.memory.frame_table import FrameTable
+from infinipot_ros.memory.frame_table import FrameTable, NAMES_BYTES, ROW
 from infinipot_ros.memory.layer_cache import LayerCache
 from memory_testing import filled
 import numpy as np
@@ -135,6 +135,38 @@ def test_a_full_table_gives_up_the_frame_with_the_fewest_tokens():
     assert [int(row['frame']) for row in table.rows] == [0, 2, 3]
     table.resize(2, 0)
     assert [int(row['frame']) for row in table.rows] == [0, 3]
+
+
+def test_names_that_no_row_uses_are_given_back_and_long_ones_cut():
+    table = FrameTable(4, 0, (1, 1))
+    for frame in range(3000):
+        pose = Pose(f'map{frame}', (1, 2, 3), (0, 0, 0, 1))
+        table.add(frame, 0, 0, f'eye{frame}', pose, 1.0 + frame, False, None)
+    rows = [table.describe(index, ('front',)) for index in range(4)]
+    assert [row.frame_id for row in rows] == [f'eye{n}' for n in range(2996, 3000)]
+    assert [row.pose.frame_id for row in rows] == [f'map{n}' for n in range(2996, 3000)]
+    assert len(table.names) < 100 and sum(map(len, table.names)) < NAMES_BYTES
+    table.add(3000, 0, 0, 'e' + 'ä' * 10**6, None, 9999.0, False, None)
+    assert table.describe(3, ('front',)).frame_id == 'e' + 'ä' * 127
+    assert table.nbytes == 4 * ROW.itemsize + NAMES_BYTES
+
+
+def test_where_all_names_are_used_the_oldest_frames_lose_theirs(caplog):
+    table = FrameTable(500, 0, (1, 1))
+    pose = Pose('map', (1, 2, 3), (0, 0, 0, 1))
+    for frame in range(400):
+        table.add(frame, 0, 0, f'{frame}' + 'x' * 300, pose if frame else None, 1.0, False, None)
+    old, new = (table.describe(index, ('front',)) for index in (1, 399))
+    assert (old.frame_id, old.pose) == ('', pose)
+    assert new.frame_id == ('399' + 'x' * 300)[:256] and new.pose == pose
+    assert sum(len(name) for name in table.names) <= NAMES_BYTES
+    assert 'lose theirs' in caplog.text
+    rows, pictures = table.dump()
+    again = FrameTable(500, 0, (1, 1))
+    many = [name or f'free{n}' + 'y' * 10**5 for n, name in enumerate(table.names)]
+    again.load(rows.view(np.uint8), pictures, ['', *many[1:]])
+    assert again.describe(399, ('front',)) == new
+    assert sum(len(name) for name in again.names) <= NAMES_BYTES
 
 
 def test_retain_leaves_other_cameras_alone():
