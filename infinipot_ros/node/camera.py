@@ -91,6 +91,8 @@ class Camera:
         topic = f'{setup.topic}/compressed' if setup.compressed else setup.topic
         self._subscription = self._subscribe(topic)
         self.publishers = Publishers(node, self.topic)
+        reliability = self._subscription.qos_profile.reliability.name.lower().replace('_', ' ')
+        self._logger.info(f"camera '{setup.name}': listening to {self.topic} ({reliability})")
 
     @property
     def topic(self) -> str:
@@ -211,6 +213,8 @@ class Camera:
         if self.health.kind and seen != self.health.kind:
             self._warn('kind', f"camera '{self.setup.name}': images changed from "
                                f'{self.health.kind} to {seen}')
+        if not self.health.kind:
+            self._logger.info(f"camera '{self.setup.name}': first picture, {seen}")
         self.health.kind = seen
         return rgb
 

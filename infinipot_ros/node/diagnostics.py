@@ -191,8 +191,8 @@ def silence(camera: Camera) -> str:
         found = camera.publishers.elsewhere()
         more = f' (and {len(found) - TOPICS_NAMED} more)' if len(found) > TOPICS_NAMED else ''
         others = f'; pictures are on {", ".join(found[:TOPICS_NAMED])}{more}' if found else ''
-        return (f'{text}: no one publishes on {camera.topic}; set {camera.setup.name}.topic, or '
-                f'start the camera{others}')
+        return (f'{text}: no one publishes on {camera.topic}; set {camera.setup.name}.topic (at '
+                f'launch image_topic:= or cameras:=), or start the camera{others}')
     if camera.kind not in kinds:
         return (f'{text}: {", ".join(kinds)} is published on {camera.topic}, and {camera.kind} is '
                 f'read; {_mend_type(camera, kinds)}')

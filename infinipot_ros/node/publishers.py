@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 import math
 import time
 
@@ -14,6 +15,7 @@ from rclpy.topic_endpoint_info import TopicEndpointInfo
 FRESH_S = 0.5
 # one that was killed is still announced for some 20 s
 SEVERAL_AFTER_S = 30.0
+STATUS = 'infinipot_ros/msg/MemoryStatus'
 RAW, COMPRESSED = 'sensor_msgs/msg/Image', 'sensor_msgs/msg/CompressedImage'
 
 
@@ -48,15 +50,22 @@ class Publishers:
         return sorted({info.topic_type for info in self._look()})
 
     def elsewhere(self) -> list[str]:
-        """Return the other topics on which pictures are published, but for this node's own."""
+        """Return the other topics of cameras that have a publisher, those of like names first."""
         self._look()
         if self._others is None:
-            own = f'{self._node.get_fully_qualified_name()}/'
-            self._others = sorted(
-                name for name, kinds in self._node.get_topic_names_and_types()
-                if {RAW, COMPRESSED} & set(kinds) and not name.startswith(own)
-                and name != self._topic and self._node.count_publishers(name))
+            topics = self._node.get_topic_names_and_types()
+            # what a memory draws is no camera's
+            drawn = tuple(
+                name.removesuffix('memory_status') + picture for name, kinds in topics
+                if STATUS in kinds for picture in ('retained', 'evidence/'))
+            found = [name for name, kinds in topics
+                     if {RAW, COMPRESSED} & set(kinds) and not name.startswith(drawn)
+                     and name != self._topic and self._node.count_publishers(name)]
+            self._others = sorted(found, key=lambda name: (-self._likeness(name), name))
         return self._others
+
+    def _likeness(self, name: str) -> float:
+        return SequenceMatcher(None, name, self._topic).ratio()
 
     def _look(self) -> list[TopicEndpointInfo]:
         now = time.monotonic()

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 LOAD_TIMEOUT_S, FREE_TIMEOUT_S = 3600.0, 30.0
 SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.0, 0.8
+# read when configuring, and free to be set at any other time
+READ_ONCE = {'budget_mib', 'checkpoint.directory', 'checkpoint.restore', 'checkpoint.period_s'}
 # how recent a dropped frame is for the log to speak of it
 OVERRUN_S = 2.0
 
@@ -85,13 +87,17 @@ class VideoMemoryNode(ManagedNode):
 
     def configure(self) -> None:
         """Load the model and allocate the memory."""
-        problem = self.parameters.problem()
-        if problem:
-            raise ConfigError(problem)
-        self.parameters.declare_cameras()
-        self.inputs.prepare()
-        self.engine.call(self._load, LOAD_TIMEOUT_S)
-        self.parameters.fix(True)
+        self.parameters.fix(True)  # before any is read
+        try:
+            problem = self.parameters.problem()
+            if problem:
+                raise ConfigError(problem)
+            self.parameters.declare_cameras()
+            self.inputs.prepare()
+            self.engine.call(self._load, LOAD_TIMEOUT_S)
+        except BaseException:
+            self.parameters.fix(False)
+            raise
         status = self.engine.status
         if status is not None:
             self.get_logger().info(
@@ -101,6 +107,8 @@ class VideoMemoryNode(ManagedNode):
     def activate(self) -> None:
         """Start cameras, questions and descriptions."""
         self.inputs.open()
+        service = self.resolve_service_name('video_qa')
+        self.get_logger().info(f'questions are answered at {service}')
         self._saved = time.monotonic()
         self.descriptions.restart()
 
@@ -142,7 +150,8 @@ class VideoMemoryNode(ManagedNode):
     def _load(self) -> None:
         """Load model and memory, in the engine thread."""
         values = self.parameters.values()
-        if values['checkpoint.restore'] or values['checkpoint.period_s']:
+        path = self.checkpoints.path() if values['checkpoint.restore'] else None
+        if path is not None or values['checkpoint.period_s']:
             self.checkpoints.claim_own()
         lease: Lease | None = None
         try:
@@ -158,7 +167,6 @@ class VideoMemoryNode(ManagedNode):
             raise
         self._lease = lease
         self._restore_refused = ''
-        path = self.checkpoints.path() if values['checkpoint.restore'] else None
         if path is None or not path.exists():
             return
         try:
@@ -223,6 +231,10 @@ class VideoMemoryNode(ManagedNode):
     def _refusal(self, changed: Mapping[str, Any]) -> str:
         """Say why values that are allowed in general are not allowed now."""
         memory = self.engine.memory
+        if memory is None and self.parameters.fixed:  # what is read once has been read
+            for name in READ_ONCE & changed.keys():
+                return (f'{name} cannot be set while the node is about to configure or clean up; '
+                        'wait until it has')
         if 'budget_mib' not in changed or memory is None:
             return ''
         try:

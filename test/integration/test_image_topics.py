@@ -87,6 +87,25 @@ def test_an_incompatible_publisher_is_named_with_the_remedy(world: World) -> Non
     assert client.ask('what ?').status == VideoQA.Response.EMPTY_MEMORY
 
 
+def test_a_node_says_once_what_it_listens_to_what_comes_and_where_to_ask(
+        world: World, capfd: pytest.CaptureFixture[str]) -> None:
+    best_effort = {'qos_overrides./r1/cam.subscription.reliability': 'best_effort'}
+    (node,) = world.memory_nodes({'namespace': 'r1', 'camera.topic': 'cam', **best_effort})
+    camera = world.client('r1').camera('cam')
+    newest_ns = START_NS
+
+    def seen() -> bool:
+        nonlocal newest_ns
+        newest_ns = drive_past(camera, range(10), newest_ns + SECOND_NS // 10, pause_s=0.02)
+        return bool(node.engine.status.frames_seen >= 2)
+    until(seen, 'two frames seen, of as many as it takes')
+    said = capfd.readouterr().err
+    for line in ("camera 'camera': listening to /r1/cam (best effort)",
+                 "camera 'camera': first picture, 112x112 rgb8",
+                 'questions are answered at /r1/video_qa'):
+        assert said.count(line) == 1, line
+
+
 def test_bad_images_cost_themselves_only_and_are_counted(
         world: World, patient: None, capfd: pytest.CaptureFixture[str]) -> None:
     node, client = robot(world)
@@ -259,8 +278,8 @@ def test_a_camera_on_the_wrong_topic_is_told_where_pictures_are(
         return until(lambda: (t := client.task('camera camera')) and words in t.message and t,
                      words).message
     assert told('pictures are on').endswith(
-        'no one publishes on /front/compressed; set camera.topic, or start the camera; pictures '
-        'are on /rear')
+        'no one publishes on /front/compressed; set camera.topic (at launch image_topic:= or '
+        'cameras:=), or start the camera; pictures are on /rear')
     for kind, words in (
             (Odometry, 'nav_msgs/msg/Odometry is published on /front/compressed, and '
              "sensor_msgs/msg/Image is read; set camera.topic to a camera's"),

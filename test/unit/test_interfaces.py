@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2: run scripts/test, or source scripts/env.sh')
 
 from infinipot_ros.msg import Evidence, MemoryStatus, SceneDescription  # noqa: E402, I100
+from infinipot_ros.node.parameter_table import NODE_PARAMETERS  # noqa: E402
 from infinipot_ros.srv import MemoryFile, VideoQA  # noqa: E402
 
 PROMISED: list[tuple[Any, dict[str, str]]] = [
@@ -95,3 +98,16 @@ def test_a_message_checks_its_fields() -> None:
         VideoQA.Request(queston='a slip')
     with pytest.raises(AssertionError):
         MemoryStatus(held_bytes=-1)
+
+
+def test_novelty_goes_from_0_to_2_and_message_and_parameter_say_so() -> None:
+    torch = pytest.importorskip('torch')
+    from infinipot_ros.memory.ingest import _novelty
+    frame = torch.tensor([[1.0, 2.0], [3.0, -1.0]])
+    last: Any = SimpleNamespace(buffer=SimpleNamespace(newest=frame))
+    assert _novelty(last, frame) == pytest.approx(0.0, abs=1e-6)
+    assert _novelty(last, -frame) == pytest.approx(2.0)
+    message = Path(__file__).parents[2] / 'msg' / 'SceneDescription.msg'
+    assert '0 (nothing new) to 2;' in message.read_text()
+    (spec,) = (spec for spec in NODE_PARAMETERS if spec.name == 'describe.novelty')
+    assert spec.high == 2.0 and '(0 to 2)' in spec.text

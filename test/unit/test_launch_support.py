@@ -140,7 +140,8 @@ def test_a_topic_that_no_one_has_named_is_told_in_full(robot: str, tmp_path: Pat
     named = support.node_parameters({**bare, 'image_topic': 'cam'})
     assert support.unnamed_topics(named, '') == []
     two = write(tmp_path / 'two.yaml',
-                '/**: {ros__parameters: {cameras: [a, b, c], b.topic: /b, c.transport: compressed}}')
+                '/**: {ros__parameters: {cameras: [a, b, c], b.topic: /b, '
+                'c.transport: compressed}}')
     read = support.node_parameters({**bare, 'params_file': two})
     assert support.unnamed_topics(read, '') == ['/a/image', '/c/image/compressed']
 

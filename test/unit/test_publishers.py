@@ -13,7 +13,14 @@ import pytest
 pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
 from infinipot_ros.node import publishers  # noqa: E402, I100
-from infinipot_ros.node.publishers import FRESH_S, Publishers, RAW, SEVERAL_AFTER_S  # noqa: E402
+from infinipot_ros.node.publishers import (  # noqa: E402
+    COMPRESSED,
+    FRESH_S,
+    Publishers,
+    RAW,
+    SEVERAL_AFTER_S,
+    STATUS,
+)
 
 
 class Graph:
@@ -22,6 +29,7 @@ class Graph:
     def __init__(self) -> None:
         self.now = 100.0
         self.drivers = ['front', 'rear']
+        self.topics: list[tuple[str, list[str]]] = []
         self.looks: Counter[str] = Counter()
 
     def monotonic(self) -> float:
@@ -34,10 +42,7 @@ class Graph:
 
     def get_topic_names_and_types(self) -> list[tuple[str, list[str]]]:
         self.looks['topics'] += 1
-        return [('/image', [RAW]), ('/other', [RAW]), ('/infinipot/retained', [RAW])]
-
-    def get_fully_qualified_name(self) -> str:
-        return '/infinipot'
+        return [*self.topics, ('/image', [RAW]), ('/other', [RAW])]
 
     def count_publishers(self, topic: str) -> int:
         return 1
@@ -71,3 +76,19 @@ def test_rivals_are_told_once_they_have_been_several_for_a_while(graph: Graph) -
     graph.drivers = ['front']
     graph.now += 2 * FRESH_S
     assert seen.rivals() == []
+
+
+def test_cameras_are_offered_by_likeness_and_no_picture_that_a_memory_draws(graph: Graph) -> None:
+    for memory in ('/infinipot', '/robot1/memory'):
+        graph.topics += [(f'{memory}/memory_status', [STATUS]),
+                         (f'{memory}/retained', [COMPRESSED]),
+                         (f'{memory}/evidence/image/compressed', [COMPRESSED])]
+    graph.topics += [('/a/retained', [RAW]), ('/camera/image_raw', [RAW]), ('/odom', ['x'])]
+    seen = Publishers(graph, '/cam/image_raw')  # type: ignore[arg-type]
+    assert seen.elsewhere() == ['/camera/image_raw', '/image', '/a/retained', '/other']
+
+
+def test_a_memory_status_is_known_by_its_type() -> None:
+    messages = pytest.importorskip('infinipot_ros.msg')
+    kind = messages.MemoryStatus
+    assert STATUS == f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
