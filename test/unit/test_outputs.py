@@ -41,5 +41,6 @@ def test_a_frame_is_made_small_by_halves_which_costs_little(
     (17_358_000_000, 'now: front, stamp 17.358 s')])
 def test_a_sheet_says_of_what_time_it_is_as_a_person_would(stamp_ns: int, words: str) -> None:
     outputs = object.__new__(Outputs)
-    outputs._newest = SimpleNamespace(camera='front', stamp_ns=stamp_ns)  # type: ignore[assignment]
+    newest: Any = SimpleNamespace(camera='front', stamp_ns=stamp_ns)
+    outputs._newest = newest
     assert outputs._note() == words
