@@ -91,4 +91,4 @@ def test_cameras_are_offered_by_likeness_and_no_picture_that_a_memory_draws(grap
 def test_a_memory_status_is_known_by_its_type() -> None:
     messages = pytest.importorskip('infinipot_ros.msg')
     kind = messages.MemoryStatus
-    assert STATUS == f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
+    assert f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}" == STATUS
