@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+import threading
 from typing import Any
 
 from infinipot_ros.errors import ConfigError
@@ -52,7 +53,8 @@ class Parameters:
         self._refusal = refusal
         self._specs: dict[str, Spec] = {}
         self._values: dict[str, Any] = {}
-        self._fixed = False
+        self._lock = threading.RLock()
+        self.fixed = False
         self.problems: dict[str, str] = {}
         for spec in NODE_PARAMETERS:
             self._declare(spec)
@@ -75,7 +77,8 @@ class Parameters:
 
     def fix(self, fixed: bool) -> None:
         """Make the fixed parameters read-only, or settable again."""
-        self._fixed = fixed
+        with self._lock:
+            self.fixed = fixed
         for name, spec in self._specs.items():
             if spec.fixed:
                 self._node.describe_parameter(name).read_only = fixed
@@ -102,12 +105,18 @@ class Parameters:
         self._specs[spec.name] = spec
         self._values[spec.name] = spec.typed(value)
         stored = self._values[spec.name]
+        descriptor = _descriptor(spec)
+        descriptor.read_only = self.fixed and spec.fixed
         self._node.declare_parameter(
-            spec.name, list(stored) if spec.kind == 'string[]' else stored, _descriptor(spec),
+            spec.name, list(stored) if spec.kind == 'string[]' else stored, descriptor,
             ignore_override=True)
 
     def _check(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         """Accept a set of values whole, or refuse it whole with the reason."""
+        with self._lock:  # a value is accepted before the fixed ones are read, or not at all
+            return self._check_alone(parameters)
+
+    def _check_alone(self, parameters: Sequence[Parameter]) -> SetParametersResult:
         ours = {p.name: p.value for p in parameters if p.name in self._specs}
         reason = ''
         for name, value in ours.items():
@@ -118,7 +127,7 @@ class Parameters:
             # a contradiction that was there before may be mended one value at a time
             if not contradiction(self._values):
                 reason = contradiction(proposed)
-            reason = reason or self._refusal(changed)
+            reason = reason or self._late(changed) or self._refusal(changed)
         if reason:
             return SetParametersResult(successful=False, reason=reason)
         self._values = proposed
@@ -126,6 +135,12 @@ class Parameters:
             self.problems.pop(name, None)
         self._on_change(changed)
         return SetParametersResult(successful=True)
+
+    def _late(self, changed: Mapping[str, Any]) -> str:
+        # rclpy may have looked at read_only before it was set
+        late = [name for name, value in changed.items()
+                if self.fixed and self._specs[name].fixed and value != self._values[name]]
+        return f'{late[0]} is read-only until the node is cleaned up' if late else ''
 
 
 def _unfit_policy(name: str, value: object) -> str:

@@ -40,6 +40,8 @@ LOAD_TIMEOUT_S, FREE_TIMEOUT_S = 3600.0, 30.0
 SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.0, 0.8
 # read when configuring, and free to be set at any other time
 READ_ONCE = {'budget_mib', 'checkpoint.directory', 'checkpoint.restore', 'checkpoint.period_s'}
+# read when configuring, and free to be set at any other time
+READ_ONCE = {'budget_mib', 'checkpoint.directory', 'checkpoint.restore', 'checkpoint.period_s'}
 # how recent a dropped frame is for the log to speak of it
 OVERRUN_S = 2.0
 

@@ -153,6 +153,30 @@ def test_while_a_model_loads_the_node_says_so_to_all_who_ask(
     assert configured().success and client.state() == 'inactive'
 
 
+def test_a_parameter_set_while_the_model_loads_is_refused_or_has_effect(
+        world: World, loaded: threading.Event) -> None:
+    node, client = robot(world, 'unconfigured', autostart=False)
+    configured = client.begin_change('configure')
+    until(lambda: client.state() == 'configuring', 'configuring')
+    until(lambda: client.describe('policy').read_only, 'the values are taken')
+    for values, words in (({'policy': 'tar'}, 'read-only'), ({'cameras': ['a']}, 'read-only'),
+                          ({'budget_mib': 1.8}, 'wait until it has'),
+                          ({'checkpoint__directory': '/tmp'}, 'wait until it has')):
+        assert words in client.set(**values), values
+    loaded.set()
+    assert configured().success and client.change('activate')
+    assert node.engine.memory.config.budget_mib == 2.0 == node.parameters['budget_mib']
+    assert node.engine.memory.config.policy == 'infinipot_v' == node.parameters['policy']
+    assert client.set(budget_mib=1.8) == ''
+
+
+def test_a_fixed_parameter_that_rclpy_let_through_too_late_is_refused(world: World) -> None:
+    node, client = robot(world, 'active')
+    node.describe_parameter('policy').read_only = False
+    assert 'until the node is cleaned up' in client.set(policy='tar')
+    assert client.set(policy='infinipot_v') == ''
+
+
 def test_a_missing_model_folder_is_named_and_the_second_try_succeeds(
         world: World, tmp_path: Path) -> None:
     folder = tmp_path / 'my_model'
