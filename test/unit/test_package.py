@@ -27,6 +27,7 @@ MODULES = {
     'cv_bridge': ('cv_bridge', None),
     'diagnostic_msgs': ('diagnostic_msgs', None),
     'geometry_msgs': ('geometry_msgs', None),
+    'huggingface_hub': ('python3-transformers-pip', 'huggingface-hub'),
     'launch': ('launch', None),
     'launch_ros': ('launch_ros', None),
     'lifecycle_msgs': ('lifecycle_msgs', None),
