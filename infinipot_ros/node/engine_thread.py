@@ -92,7 +92,7 @@ class EngineThread:
         :raises BusyError: it has not begun in time, or not ended; one not begun never will.
         :raises Exception: whatever the function raised.
         """
-        job = self.post(function)
+        job = self._queue(Job(function))
         if not job.done.wait(timeout_s):
             job.abandoned = True
             raise BusyError(f'the model has been busy for {timeout_s:g} s; try again later')
@@ -101,8 +101,10 @@ class EngineThread:
         return job.result
 
     def post(self, function: Callable[[], Any], urgent: bool = True) -> Job:
-        """Run a function in the thread without waiting for it."""
-        job = Job(function, urgent)
+        """Run a function in the thread without waiting for it; an error of it is told."""
+        return self._queue(Job(function, urgent, told=True))
+
+    def _queue(self, job: Job) -> Job:
         with self._wake:
             if self._stopping:
                 raise Cancelled('the node is shutting down')
@@ -216,6 +218,8 @@ class EngineThread:
                 self._take_stock()  # who has waited for the job finds what it has done
             except BaseException as error:  # raised again where it is waited for
                 job.error = failure(error)
+                if job.told:
+                    self._tell(self._hooks.on_error, 'engine', job.error)
         job.done.set()
 
     def _answer(self, question: Question) -> None:

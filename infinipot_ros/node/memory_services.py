@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 import os
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ class Checkpoints:
     def __init__(self, node: Node, engine: EngineThread, directory: Callable[[], str]) -> None:
         """Take note where files may be; the full name of the node is that of its own file."""
         node_name = node.get_fully_qualified_name()
+        self.most_mib = 0.0  # the budget at configuration
         self._logger = node.get_logger()
         self._engine = engine
         self._directory = directory
@@ -155,7 +157,10 @@ class Checkpoints:
         if not path.is_file():
             raise CheckpointError(f'there is no file {path}; ~/save_memory makes such a file')
         with engine_logs_to(self._logger):
-            loaded = type(memory).load(path, memory.model, memory.config)
+            # with room for the budget to be raised to what it was, as in the memory before
+            loaded = type(memory).load(path, memory.model,
+                                       replace(memory.config, budget_mib=self.most_mib))
+            loaded.set_budget(memory.config.budget_mib)
         self._engine.replace_memory(loaded)
 
 

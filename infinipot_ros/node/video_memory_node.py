@@ -169,6 +169,7 @@ class VideoMemoryNode(ManagedNode):
             raise
         self._lease = lease
         self._restore_refused = ''
+        self.checkpoints.most_mib = values['budget_mib']
         if path is None or not path.exists():
             return
         try:
@@ -228,7 +229,18 @@ class VideoMemoryNode(ManagedNode):
         engine.max_frames = changed.get('frame_queue', engine.max_frames)
         engine.describe_prompt = changed.get('describe.prompt', engine.describe_prompt)
         if 'budget_mib' in changed and engine.memory is not None:
-            engine.post(lambda: engine.memory.set_budget(changed['budget_mib']))
+            engine.post(lambda: self._set_budget(changed['budget_mib']))
+
+    def _set_budget(self, budget_mib: float) -> None:
+        """Change the budget, in the engine thread; unless the memory has been freed since."""
+        memory = self.engine.memory
+        if memory is None:
+            return
+        try:
+            memory.set_budget(budget_mib)
+        except Exception as error:
+            raise InfinipotError(f'budget_mib is still {memory.config.budget_mib:g}, and not '
+                                 f'{budget_mib:g}: {describe(error)}') from error
 
     def _refusal(self, changed: Mapping[str, Any]) -> str:
         """Say why values that are allowed in general are not allowed now."""

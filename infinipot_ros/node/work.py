@@ -76,10 +76,12 @@ class Job:
     One function that runs in the engine thread.
 
     :param urgent: a description under way is put off for it.
+    :param told: no one waits for it, so that the node is told of its error.
     """
 
     function: Callable[[], Any]
     urgent: bool = True
+    told: bool = False
     result: Any = None
     error: Exception | None = None
     abandoned: bool = False

@@ -272,6 +272,40 @@ def test_the_budget_can_be_lowered_while_running_and_raised_again(world: World) 
     assert client.ask('what do you see now ?').status == R.ANSWERED
 
 
+def test_a_memory_loaded_after_the_budget_was_lowered_can_be_raised_again(
+        world: World, tmp_path: Path) -> None:
+    node, client = robot(world, 'active', **{'checkpoint.directory': str(tmp_path)})
+    drive_past(client.camera(), range(20), START_NS, pause_s=0.003)
+    until_seen(node, 20)
+    assert client.file('save').success
+    for _ in range(2):
+        assert client.set(budget_mib=1.8) == ''
+        loaded = client.file('load')
+        assert loaded.success, loaded.message
+        assert node.engine.status.budget_bytes == int(1.8 * 2**20)
+        assert node.engine.status.held_bytes <= 1.8 * 2**20
+    assert client.set(budget_mib=2.0) == ''
+    until(lambda: node.engine.status.budget_bytes == 2 * 2**20, 'raised')
+    assert client.file('load').success and node.engine.status.budget_bytes == 2 * 2**20
+    assert client.set(budget_mib=2.5) != ''
+
+
+def test_a_budget_that_cannot_be_changed_after_all_is_told(
+        world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, client = robot(world, 'active')
+
+    def fail(budget_mib: float) -> None:
+        raise RuntimeError('CUDA error: out of memory')
+    monkeypatch.setattr(node.engine.memory, 'set_budget', fail)
+    assert client.set(budget_mib=1.8) == ''
+    words = 'budget_mib is still 2, and not 1.8: RuntimeError: CUDA error: out of memory'
+    entry = until(lambda: (t := client.task(': model')) and words in t.message and t, 'told')
+    assert entry.level == b'\x02'
+    monkeypatch.undo()
+    assert client.set(budget_mib=1.8) == ''
+    until(lambda: node.engine.status.budget_bytes == int(1.8 * 2**20), 'lowered')
+
+
 def test_what_the_engine_warns_of_is_in_the_log_of_the_node(world: World) -> None:
     _, client = robot(world, 'unconfigured', autostart=False, budget_mib=1000.0)
     logged: list[Log] = []

@@ -362,6 +362,14 @@ def test_jobs_return_raise_and_time_out(engine, memory) -> None:
     assert memory.log == ['ask long']
 
 
+def test_an_error_that_no_one_waits_for_is_told(engine, told) -> None:
+    with pytest.raises(ZeroDivisionError):
+        engine.call(lambda: 1 // 0, PATIENCE_S)
+    assert not told
+    assert engine.post(lambda: int('no')).done.wait(PATIENCE_S)
+    assert [(what, type(error)) for what, error in told] == [('engine', ValueError)]
+
+
 def test_who_has_waited_finds_the_state_after_it(engine, memory) -> None:
     """The end of a job or a question is told last, when its status is there already."""
     status = memory.status
