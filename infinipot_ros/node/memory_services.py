@@ -21,8 +21,8 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 SUFFIX = '.infinipot'
-# file systems allow 255; the drafts and locks beside a file have longer names than it
-MOST_BYTES = 200
+# Linux allows 255, in all 4095; the drafts and locks beside a file have longer names than it
+MOST_BYTES, MOST_PATH_BYTES = 200, 4000
 # a running question is waited for
 RESET_TIMEOUT_S, FILE_TIMEOUT_S = 10.0, 60.0
 
@@ -112,8 +112,12 @@ class Checkpoints:
         if '\0' in name or any(len(os.fsencode(part)) > MOST_BYTES for part in name.split('/')):
             raise CheckpointError(f"'{name[:20]}...' is no name for a file; give one of at most "
                                   f'{MOST_BYTES} bytes')
-        root = Path(directory).expanduser().resolve()
-        path = (root / (name or self._own_name + SUFFIX)).resolve()
+        root = folder(directory)
+        whole = root / (name or self._own_name + SUFFIX)
+        if len(os.fsencode(whole)) > MOST_PATH_BYTES:
+            raise CheckpointError(f"'{name[:20]}...' below checkpoint.directory is too long a "
+                                  f'path; at most {MOST_PATH_BYTES} bytes are possible')
+        path = _resolved(whole, f"'{name[:200]}'")
         if root not in path.parents:
             raise CheckpointError(f"'{name[:200]}' leads out of checkpoint.directory ({root}); "
                                   'give a file name inside it')
@@ -162,6 +166,22 @@ class Checkpoints:
                                        replace(memory.config, budget_mib=self.most_mib))
             loaded.set_budget(memory.config.budget_mib)
         self._engine.replace_memory(loaded)
+
+
+def folder(directory: str) -> Path:
+    """
+    Return the path that checkpoint.directory stands for.
+
+    :raises CheckpointError: it stands for none: no such user, or links that lead in a circle.
+    """
+    return _resolved(Path(directory), f"checkpoint.directory is '{directory[:200]}', which")
+
+
+def _resolved(path: Path, what: str) -> Path:
+    try:
+        return path.expanduser().resolve()
+    except (RuntimeError, OSError, ValueError) as error:
+        raise CheckpointError(f'{what} leads nowhere: {str(error)[:300]}') from error
 
 
 def _refuse(response: Any, text: str) -> None:

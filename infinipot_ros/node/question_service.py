@@ -127,7 +127,7 @@ class QuestionService:
             return (f'there is no camera {unknown[0][:80]!r}; there are {", ".join(cameras)}, and '
                     'an empty list is all of them')
         since_ns, until_ns = to_ns(request.since), to_ns(request.until)
-        if until_ns and since_ns > until_ns:
+        if since_ns and until_ns and since_ns > until_ns:
             return 'since is later than until; 0 leaves an end open'
         most = self._parameters['qa.max_new_tokens']
         if request.max_new_tokens > most:

@@ -24,7 +24,7 @@ from infinipot_ros.node.inputs import Inputs
 from infinipot_ros.node.log_bridge import engine_logs_to
 from infinipot_ros.node.managed_node import ManagedNode
 from infinipot_ros.node.memory_factory import acquire_model, check_budget, make_memory
-from infinipot_ros.node.memory_services import Checkpoints, MemoryServices
+from infinipot_ros.node.memory_services import Checkpoints, folder, MemoryServices
 from infinipot_ros.node.model_pool import Lease
 from infinipot_ros.node.outputs import Outputs
 from infinipot_ros.node.parameters import Parameters
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 LOAD_TIMEOUT_S, FREE_TIMEOUT_S = 3600.0, 30.0
 SAVE_TIMEOUT_S, STOP_TIMEOUT_S = 2.0, 0.8
-# read when configuring, and free to be set at any other time
-READ_ONCE = {'budget_mib', 'checkpoint.directory', 'checkpoint.restore', 'checkpoint.period_s'}
 # read when configuring, and free to be set at any other time
 READ_ONCE = {'budget_mib', 'checkpoint.directory', 'checkpoint.restore', 'checkpoint.period_s'}
 # how recent a dropped frame is for the log to speak of it
@@ -193,7 +191,7 @@ class VideoMemoryNode(ManagedNode):
         try:
             path = self.checkpoints.path()
             self.engine.call(lambda: self.checkpoints.save(path), timeout_s)
-        except InfinipotError as error:
+        except Exception as error:  # whatever it is, the node can be cleaned up
             self.get_logger().error(f'the memory is not saved: {describe(error)}')
 
     def _save_in_time(self) -> None:
@@ -249,6 +247,11 @@ class VideoMemoryNode(ManagedNode):
             for name in READ_ONCE & changed.keys():
                 return (f'{name} cannot be set while the node is about to configure or clean up; '
                         'wait until it has')
+        try:
+            if changed.get('checkpoint.directory'):
+                folder(changed['checkpoint.directory'])
+        except CheckpointError as error:
+            return describe(error)
         if 'budget_mib' not in changed or memory is None:
             return ''
         try:

@@ -413,6 +413,38 @@ def test_save_load_and_paths_stay_inside_the_directory(world: World, tmp_path: P
     assert (response.answer, response.frames_seen) == (answer, seen)
 
 
+def test_a_checkpoint_directory_that_leads_nowhere_is_refused_by_name(
+        world: World, tmp_path: Path) -> None:
+    node, client = robot(world, 'unconfigured', **{
+        'checkpoint.directory': '~nosuchuser/x', 'checkpoint.restore': True})
+    assert "checkpoint.directory is '~nosuchuser/x'" in node.reason
+    assert node.engine.memory is None and not MODELS._entries
+    assert "'~nosuchuser/y'" in client.set(checkpoint__directory='~nosuchuser/y')
+    assert client.set(checkpoint__directory=str(tmp_path / 'loop')) == ''
+    assert client.change('configure') and client.change('activate')
+    for verb in ('save', 'load'):
+        refused = client.file(verb, '/'.join(['x' * 100] * 45))
+        assert not refused.success and 'at most 4000 bytes' in refused.message
+        assert len(refused.message) < 200
+    shutil.rmtree(tmp_path / 'loop')
+    (tmp_path / 'loop').symlink_to(tmp_path / 'loop')
+    refused = client.file('save')
+    assert not refused.success and 'checkpoint.directory' in refused.message
+    assert client.change('deactivate') and client.change('cleanup')
+
+
+def test_a_save_that_fails_in_whatever_way_lets_the_node_be_cleaned_up(
+        world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, client = robot(world, 'active', **{
+        'checkpoint.directory': str(tmp_path), 'checkpoint.restore': True})
+
+    def fail(path: Path) -> None:
+        raise RuntimeError('the storage is gone')
+    monkeypatch.setattr(node.engine.memory, 'save', fail)
+    assert client.change('deactivate') and client.change('cleanup')
+    assert node.engine.memory is None
+
+
 def test_a_memory_outlives_its_process_and_a_torn_one_is_left_in_place(
         world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # how long the end of a process may take; cleaning up has more time than that

@@ -138,6 +138,13 @@ def test_a_request_that_makes_no_sense_is_refused_with_the_limit(
     assert response.answer == ''
 
 
+def test_an_end_of_the_span_before_1970_leaves_the_other_open(robot: Setup, seen: int) -> None:
+    response = robot.client.ask('what do you see now ?', until=Time(sec=-1))
+    assert response.status == R.EMPTY_MEMORY, response.message
+    response = robot.client.ask('what do you see now ?', since=Time(sec=-1))
+    assert response.status == R.ANSWERED, response.message
+
+
 def test_too_long_a_question_names_the_parameter(robot: Setup) -> None:
     response = robot.client.ask('what ' * 300)
     assert response.status == R.BAD_REQUEST
