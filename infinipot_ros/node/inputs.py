@@ -16,6 +16,7 @@ from infinipot_ros.node.images import ImageRules
 from infinipot_ros.node.parameter_table import image_topic
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.pose_source import PoseSource
+from infinipot_ros.node.topics import check_topic, subscribing
 from infinipot_ros.node.work import Frame
 from rclpy.node import Node
 
@@ -39,7 +40,15 @@ class Inputs:
         self._warn = Throttle(node.get_logger(), 'warning', 30.0)
 
     def prepare(self) -> None:
-        """Find out for which encodings cv_bridge can be used here."""
+        """
+        Find out for which encodings cv_bridge can be used here, and whether the topics can be.
+
+        :raises ConfigError: the name of a topic can be none; its parameter is named.
+        """
+        values = self._parameters.values()
+        for name in ('pose_topic', *(f'{camera}.topic' for camera in values['cameras'])):
+            if values[name]:
+                check_topic(self._node, name, values[name])
         encodings = right_encodings()
         self._read = image_reader(encodings)
         if encodings:
@@ -52,13 +61,16 @@ class Inputs:
             if values['pose_topic']:
                 self._poses = PoseSource(self._node, values['pose_topic'])
             for name in values['cameras']:
-                self.cameras.append(Camera(self._node, CameraSetup(
-                    name=name,
-                    topic=image_topic(name, values[f'{name}.topic'], values['cameras']),
-                    compressed=values[f'{name}.transport'] == 'compressed',
+                topic = image_topic(name, values[f'{name}.topic'], values['cameras'])
+                compressed = values[f'{name}.transport'] == 'compressed'
+                setup = CameraSetup(
+                    name=name, topic=topic, compressed=compressed,
                     fps=lambda: float(self._parameters['sample_fps']), rules=self._rules,
                     read=self._read, pose_at=self._pose_at, offer=self._engine.offer,
-                    on_jump=self._on_jump)))
+                    on_jump=self._on_jump)
+                whole = f'{topic}/compressed' if compressed else topic
+                with subscribing(self._node, f'{name}.topic', whole):
+                    self.cameras.append(Camera(self._node, setup))
         except BaseException:
             self.close()
             raise

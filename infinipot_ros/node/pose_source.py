@@ -10,6 +10,7 @@ from geometry_msgs.msg import PoseStamped, PoseWithCovarianceStamped
 from infinipot_ros.node.camera import sensor_qos
 from infinipot_ros.node.guarding import guarded, Throttle
 from infinipot_ros.node.pose_history import pose_of, PoseHistory
+from infinipot_ros.node.topics import subscribing
 from nav_msgs.msg import Odometry
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
@@ -38,7 +39,11 @@ class PoseSource:
         self._timer = node.create_timer(
             LOOK_EVERY_S, guarded(self._look, self._logger), callback_group=self._group,
             clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self._look()
+        try:
+            self._look()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Unsubscribe."""
@@ -51,10 +56,11 @@ class PoseSource:
         known = [kind for kind in _TYPES if kind in kinds]
         if known:
             self._timer.cancel()
-            self._subscription = self._node.create_subscription(
-                _TYPES[known[0]], self._name, guarded(self._on_pose, self._logger),
-                sensor_qos(depth=100), callback_group=self._group,
-                qos_overriding_options=QoSOverridingOptions.with_default_policies())
+            with subscribing(self._node, 'pose_topic', self._name):
+                self._subscription = self._node.create_subscription(
+                    _TYPES[known[0]], self._name, guarded(self._on_pose, self._logger),
+                    sensor_qos(depth=100), callback_group=self._group,
+                    qos_overriding_options=QoSOverridingOptions.with_default_policies())
         elif kinds:
             self._warn('type', f'pose_topic {self._topic} carries {", ".join(sorted(kinds))}; it '
                                f'has to be one of {", ".join(_TYPES)}. Frames have no pose')

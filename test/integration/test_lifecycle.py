@@ -37,6 +37,7 @@ from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
 from infinipot_ros.node.model_pool import MODELS  # noqa: E402
 from infinipot_ros.node.surroundings import Surroundings  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
+from nav_msgs.msg import Odometry  # noqa: E402
 from rcl_interfaces.msg import Log  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 
@@ -221,6 +222,8 @@ def test_a_calibration_in_the_models_folder_is_used_and_a_broken_one_named(
     ({'cameras': ['a', 'a']}, 'cameras'),
     ({'recent_ratio': 0.5, 'keep_ratio': 0.3}, 'recent frames'),
     ({'checkpoint.restore': True}, 'checkpoint.directory'),
+    ({'pose_topic': 'my odom'}, "pose_topic is 'my odom', which is no name of a topic: "),
+    ({'camera.topic': '/a//b'}, "camera.topic is '/a//b', which is no name of a topic: "),
 ])
 def test_what_cannot_work_is_refused_when_configuring_with_what_would(
         world: World, parameters: dict[str, Any], words: str) -> None:
@@ -229,13 +232,31 @@ def test_what_cannot_work_is_refused_when_configuring_with_what_would(
     response = client.ask('now ?')
     assert response.status == R.NOT_ACTIVE and words in response.message
     mended = {'budget_mib': 2.0, 'policy': 'tar', 'device': 'cpu', 'alpha': 0.5, 'sample_fps': 2.0,
-              'cameras': ['camera'], 'keep_ratio': 0.75, 'checkpoint.restore': False}
+              'cameras': ['camera'], 'keep_ratio': 0.75, 'checkpoint.restore': False,
+              'pose_topic': 'odom', 'camera.topic': '/a/b'}
     for name in parameters:
         if name == 'policy' and ':' not in parameters[name]:
             assert words in client.set(policy=parameters[name])
         if name != 'recent_ratio':
             assert client.set(**{name.replace('.', '__'): mended[name]}) == ''
     assert client.change('configure') and client.change('activate')
+
+
+@pytest.mark.parametrize(('topic', 'culprit'), [('front', 'camera.topic'),
+                                                ('odom', 'pose_topic')])
+def test_a_qos_override_that_cannot_be_is_named_when_activating(
+        world: World, topic: str, culprit: str) -> None:
+    override = f'qos_overrides./{topic}.subscription'
+    node, client = robot(world, 'unconfigured', **{
+        'autostart': False, 'camera.topic': 'front', 'pose_topic': 'odom',
+        f'{override}.reliability': 'bogus'})
+    client.node.create_publisher(Odometry, 'odom', 1)
+    until(lambda: node.get_publishers_info_by_topic('/odom'), 'the publisher is known')
+    assert client.change('configure')
+    timers = len(list(node.timers))
+    assert not client.change('activate')
+    assert f'cannot subscribe to /{topic}; look at {culprit} and at {override}' in node.reason
+    assert 'bogus' in node.reason and len(list(node.timers)) == timers
 
 
 def test_parameters_are_refused_whole_with_what_is_allowed(world: World) -> None:
