@@ -11,7 +11,7 @@ import numpy.typing as npt
 #: Bytes of the longest frame id, in UTF-8; what is beyond is cut off.
 LONGEST = 256
 #: Bytes that the ids may take together, each counted with what Python needs around it.
-ROOM = 4096
+ROOM = 2560
 _AROUND = 64
 logger = logging.getLogger(__name__)
 
