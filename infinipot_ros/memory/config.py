@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 from infinipot_ros.errors import ConfigError
 
+#: More than any machine has, and little enough to be counted in bytes.
+MOST_MIB = 2**40
+
 
 @dataclass(frozen=True)
 class MemoryConfig:
@@ -77,18 +80,19 @@ class MemoryConfig:
     policy_options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:
-        """Raise ConfigError naming the first setting that is out of its range."""
+        """Raise ConfigError naming the first setting of a wrong kind, or out of its range."""
+        self._check_kinds()
         _in_range('alpha', self.alpha, 0.0, 1.0)
         _in_range('recent_ratio', self.recent_ratio, 0.0, 0.5)
         _in_range('keep_ratio', self.keep_ratio, 0.1, 0.95)
-        _in_range('instant_frames', self.instant_frames, 0, 64)
-        _in_range('max_memory_tokens', self.max_memory_tokens, 0, 10_000_000)
-        _in_range('max_question_tokens', self.max_question_tokens, 1, 32_768)
-        _in_range('max_new_tokens', self.max_new_tokens, 1, 32_768)
-        _in_range('thumbnail_px', self.thumbnail_px, 0, 1024)
-        _in_range('max_evidence', self.max_evidence, 0, 1000)
-        _in_range('newest_scale', self.newest_scale, 1, 4)
-        _in_range('question_tokens', self.question_tokens, 0, 10_000_000)
+        _whole_in_range('instant_frames', self.instant_frames, 0, 64)
+        _whole_in_range('max_memory_tokens', self.max_memory_tokens, 0, 10_000_000)
+        _whole_in_range('max_question_tokens', self.max_question_tokens, 1, 32_768)
+        _whole_in_range('max_new_tokens', self.max_new_tokens, 1, 32_768)
+        _whole_in_range('thumbnail_px', self.thumbnail_px, 0, 1024)
+        _whole_in_range('max_evidence', self.max_evidence, 0, 1000)
+        _whole_in_range('newest_scale', self.newest_scale, 1, 4)
+        _whole_in_range('question_tokens', self.question_tokens, 0, 10_000_000)
         _in_range('temperature', self.temperature, 0.0, 10.0)
         _in_range('sample_fps', self.sample_fps, 0.0, 1000.0)
         if self.recent_ratio >= self.keep_ratio:
@@ -100,7 +104,7 @@ class MemoryConfig:
             raise ConfigError('newest_scale above 1 needs instant_frames of at least 1')
         if self.question_policy and not self.question_tokens:
             raise ConfigError('question_policy needs question_tokens of at least 1')
-        if not _is_number(self.budget_mib) or self.budget_mib <= 0:
+        if not _is_number(self.budget_mib) or not 0 < self.budget_mib <= MOST_MIB:
             raise ConfigError(f'budget_mib is {self.budget_mib!r}: give a positive number of MiB')
         names = self.cameras
         if not names or any(not name for name in names) or len(set(names)) != len(names):
@@ -116,10 +120,35 @@ class MemoryConfig:
                 'number a camera, or none for even shares'
             )
         size = self.frame_size_px
-        if size is not None and (len(size) != 2 or not all(1 <= side <= 8192 for side in size)):
-            raise ConfigError(f'frame_size_px is {size!r}: give (height, width) from 1 to 8192')
+        if size is not None and not (
+            _is_list(size)
+            and len(size) == 2
+            and all(_is_whole(side) and 1 <= side <= 8192 for side in size)
+        ):
+            raise ConfigError(
+                f'frame_size_px is {size!r}: give (height, width), whole numbers from 1 to 8192'
+            )
 
         self._check_policy_options()
+
+    def _check_kinds(self) -> None:
+        for name in ('policy', 'question_policy'):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigError(f'{name} is {getattr(self, name)!r}: give the name of a policy')
+        for name in ('hold_rotated_keys', 'decouple', 'sinks_in_cumulative', 'sinks_in_instant'):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f'{name} is {getattr(self, name)!r}: give True or False')
+        for name, what, belongs in (
+            ('cameras', 'names', lambda value: isinstance(value, str)),
+            ('camera_shares', 'numbers', _is_number),
+            ('evidence_layers', 'whole numbers', _is_whole),
+        ):
+            values = getattr(self, name)
+            if not _is_list(values) or not all(map(belongs, values)):
+                raise ConfigError(f'{name} is {values!r}: give a tuple of {what}')
+        options = self.policy_options
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise ConfigError(f'policy_options is {options!r}: give a dict of values by name')
 
     def _check_policy_options(self) -> None:
         options = self.policy_options
@@ -151,9 +180,20 @@ class MemoryConfig:
 
 
 def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    )
+    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def _whole_in_range(name: str, value: object, low: int, high: int) -> None:
+    if not _is_whole(value) or not low <= value <= high:  # type: ignore[operator]
+        raise ConfigError(f'{name} is {value!r}: give a whole number from {low} to {high}')
 
 
 def _in_range(name: str, value: object, low: float, high: float) -> None:

@@ -203,12 +203,12 @@ class MemoryState:
 
     def plan_for_budget(self, budget_mib: float) -> tuple[BudgetPlan, MemoryConfig]:
         """Return the plan of another budget, at most the one allocated at the start."""
+        config = replace(self.config, budget_mib=budget_mib)
         if budget_mib > self.allocated_mib:
             raise BudgetError(
                 f'budget_mib can be raised up to {self.allocated_mib:g}, what this memory was '
                 f'made with, not to {budget_mib:g}'
             )
-        config = replace(self.config, budget_mib=budget_mib)
         return self._plan(replace(self.sizes, config=config)), config
 
     def clear(self) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import time
 from typing import Any
 
-from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory import checkpoint
+from infinipot_ros.memory.arguments import check_place, check_question, stamp_in_ns
 from infinipot_ros.memory.budget import BudgetPlan
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.decoding import Limits
@@ -65,14 +65,16 @@ class VideoMemory:
 
         A stamp earlier than the one before is noted, and the frame kept in the order of arrival. A
         model that reads frames in pairs holds the first of a pair back (novelty 0) until the
-        second comes. Raises ImageFormatError, ConfigError (unknown camera, no stamp) or
-        NumericError, or what the model raises; the memory is then what it was.
+        second comes. A frame_id longer than 256 bytes is cut. Raises ImageFormatError, ConfigError
+        (unknown camera, no stamp, a pose that is not finite) or NumericError, or what the model
+        raises; the memory is then what it was.
         """
+        check_place(frame_id, pose)
         return add_frame(
             self._state,
             self._state.camera(camera),
             checked_rgb(rgb),
-            _stamp_ns(stamp, stamp_ns),
+            stamp_in_ns(stamp, stamp_ns),
             frame_id,
             pose,
         )
@@ -104,10 +106,11 @@ class VideoMemory:
         :param name_unknown: name in the message of an answer the words the model does not know.
 
         What is wrong with a question comes back as a status with a message. Raises ConfigError for
-        an unknown camera, NumericError when the logits are not finite, and what the model raises;
-        the memory is what it was in every case.
+        an unknown camera or an argument of a wrong kind, NumericError when the logits are not
+        finite, and what the model raises; the memory is what it was in every case.
 
         """
+        check_question(since_ns, until_ns, max_new_tokens, timeout_s, history)
         limits = Limits(
             max_new_tokens=min(max_new_tokens or 10**9, self.config.max_new_tokens),
             deadline_s=time.monotonic() + timeout_s if timeout_s > 0 else float('inf'),
@@ -138,7 +141,7 @@ class VideoMemory:
         parts = state.bytes_by_part()
         rows = state.table.rows
         stamps = rows['stamp_ns']
-        span_s = float(stamps.max() - stamps.min()) / 1e9 if len(rows) else 0.0
+        span_s = (int(stamps.max()) - int(stamps.min())) / 1e9 if len(rows) else 0.0
         frame = state.sizes.tokens_per_frame
         whole = sum(len(camera.whole_frames()) for camera in state.cameras)
         tokens = sum(c.past.stored_tokens for c in state.cameras) + whole * frame
@@ -236,15 +239,3 @@ class VideoMemory:
         memory = cls(model, config or saved.config)
         checkpoint.restore(memory._state, saved)
         return memory
-
-
-def _stamp_ns(stamp: float | None, stamp_ns: int | None) -> int:
-    """Return one time in integer nanoseconds."""
-    if (stamp is None) == (stamp_ns is None):
-        raise ConfigError('give a frame either stamp (seconds) or stamp_ns (nanoseconds)')
-    if stamp is not None and not np.isfinite(stamp):
-        raise ConfigError(f'a stamp of {stamp} s is no time')
-    when = stamp_ns if stamp_ns is not None else round(float(stamp or 0.0) * 1e9)
-    if not -(2**63) <= when < 2**63:
-        raise ConfigError(f'a stamp of {when} ns does not fit 64 bits')
-    return int(when)

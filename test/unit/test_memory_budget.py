@@ -98,6 +98,15 @@ def test_no_warning_where_the_user_set_the_cap(caplog):
     {'instant_frames': -1}, {'newest_scale': 2, 'instant_frames': 0}, {'keep_ratio': 1.0},
     {'question_policy': 'rekv'}, {'frame_size_px': (0, 10)},
     {'recent_ratio': 0.5, 'keep_ratio': 0.5},
+    {'max_memory_tokens': 128.5}, {'max_memory_tokens': 128.0}, {'instant_frames': 1.5},
+    {'instant_frames': True}, {'max_new_tokens': 1.5}, {'max_question_tokens': 9.5},
+    {'frame_size_px': (56.5, 56)}, {'frame_size_px': 5}, {'frame_size_px': (True, 5)},
+    {'newest_scale': 1.5}, {'max_evidence': 1.5}, {'thumbnail_px': 1.5},
+    {'question_tokens': 1.5}, {'policy': None}, {'question_policy': 5}, {'policy_options': 5},
+    {'policy_options': {1: 2}}, {'evidence_layers': ('x',)}, {'evidence_layers': (0.5,)},
+    {'evidence_layers': 5}, {'cameras': 'ab'}, {'cameras': (1,)}, {'camera_shares': 'x'},
+    {'decouple': 'no'}, {'budget_mib': 10**400}, {'budget_mib': 1e300}, {'alpha': 10**400},
+    {'alpha': None},
 ])
 def test_a_bad_setting_is_named(settings):
     name = 'cameras' if settings == {'cameras': ()} else next(iter(settings))

@@ -3,6 +3,7 @@
 """A model that raises or returns NaN at any call leaves the memory bit for bit as it was."""
 
 from infinipot_ros.errors import ConfigError, ImageFormatError, NumericError
+from infinipot_ros.memory import Pose
 from memory_testing import CAP, digest, filled
 import numpy as np
 import pytest
@@ -138,3 +139,55 @@ def test_a_picture_of_any_size_becomes_a_frame(size):
         memory = filled(tiny(family), 0)
         memory.add_frame(pictures(1, 0, size)[0], stamp=0.0)
         assert memory.status().frames_seen == 1
+
+
+TURN = (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize('name, arguments', [
+    ('position', {'pose': Pose('map', (1.0, 2.0), TURN)}),
+    ('position', {'pose': Pose('map', None, TURN)}),
+    ('position', {'pose': Pose('map', (1.0, 2.0, float('nan')), TURN)}),
+    ('orientation', {'pose': Pose('map', (1.0, 2.0, 3.0), ('a', 0.0, 0.0, 1.0))}),
+    ('orientation', {'pose': Pose('map', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, float('inf')))}),
+    ('frame_id of the pose', {'pose': Pose(None, (1.0, 2.0, 3.0), TURN)}),
+    ('pose', {'pose': (1.0, 2.0, 3.0)}),
+    ('frame_id', {'frame_id': b'eye'}), ('frame_id', {'frame_id': None}),
+    ('stamp', {'stamp': 1e300}), ('stamp', {'stamp': 2**70}), ('stamp', {'stamp': 'x'}),
+    ('stamp', {'stamp': 10**400}), ('stamp', {'stamp': True}),
+    ('stamp_ns', {'stamp': None, 'stamp_ns': 1.5}), ('bits', {'stamp': None, 'stamp_ns': 2**63}),
+    ('bits', {'stamp': None, 'stamp_ns': 10**400}), ('stamp_ns', {'stamp': None, 'stamp_ns': 'x'}),
+])
+def test_an_argument_of_a_wrong_kind_is_named_and_changes_nothing(name, arguments):
+    memory = filled(tiny(), 12, instant_frames=1, **CAP)
+    before = digest(memory)
+    with pytest.raises(ConfigError, match=name):
+        memory.add_frame(pictures(1)[0], **{'stamp': 12.0, **arguments})
+    assert digest(memory) == before
+    assert memory.add_frame(pictures(1)[0], stamp=12.0).frame_id == 12
+
+
+@pytest.mark.parametrize('name, value', [
+    ('since_ns', 'x'), ('until_ns', 1.5), ('history', [('a',)]), ('history', [('a', 1)]),
+    ('history', 'ab'), ('history', 5), ('max_new_tokens', 1.5), ('timeout_s', 'x'),
+])
+def test_an_argument_of_a_question_of_a_wrong_kind_is_named(name, value):
+    memory = filled(tiny(), 3)
+    with pytest.raises(ConfigError, match=name):
+        memory.ask('what?', **{name: value})
+
+
+@pytest.mark.parametrize('budget', ['x', None, True, float('nan')])
+def test_a_budget_that_is_no_number_is_named(budget):
+    memory = filled(tiny(), 3)
+    with pytest.raises(ConfigError, match='budget_mib'):
+        memory.set_budget(budget)
+
+
+@pytest.mark.filterwarnings('error')
+def test_stamps_at_both_ends_are_times():
+    memory = filled(tiny(), 0)
+    for stamp in (-2**63, 2**63 - 1, np.int64(5)):
+        memory.add_frame(pictures(1)[0], stamp_ns=stamp)
+    assert memory.status().tokens_per_minute > 0
+    assert memory.ask('what?', since_ns=-2**80, until_ns=2**80, max_new_tokens=1).tokens
