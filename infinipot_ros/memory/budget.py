@@ -27,7 +27,8 @@ class Sizes:
     (height, width) at which frames are encoded; `window_queries` the tokens whose queries a policy
     wants kept; `has_filter` whether it compares a frame's embeddings with an
     earlier frame's, which is held for that; `state_bytes` what it remembers for each head;
-    `fetched_tokens` the room of one camera for what a question fetches from host memory.
+    `fetched_tokens` the room of one camera for what a question fetches from host memory;
+    `least_tokens` those of a camera of which its policy can compress, where 8 frames are too few.
     """
 
     shape: ModelShape
@@ -43,6 +44,7 @@ class Sizes:
     has_filter: bool = False
     state_bytes: int = 0
     fetched_tokens: int = 0
+    least_tokens: int = 0
 
     @property
     def tokens_per_frame(self) -> int:
@@ -175,16 +177,27 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
     """
     Return the plan with the most tokens that `budget_mib` and the model allow.
 
-    Raises BudgetError naming the least budget that works when fewer than 8 frames a camera fit, or
-    the setting to lower when the model itself reads fewer.
+    Raises BudgetError naming the least budget that works when fewer than 8 frames a camera fit (or
+    fewer than keep_ratio needs to leave one), or the setting to change when the model itself reads
+    fewer.
     """
     config, shares = sizes.config, sizes.config.shares()
     frame = sizes.tokens_per_frame
     budget = int(config.budget_mib * MIB)
-    least = tuple(LEAST_FRAMES * frame for _ in shares)
+    eight = LEAST_FRAMES * frame
+    kept = f', keep_ratio {config.keep_ratio:g}' if sizes.least_tokens > eight else ''
+    least = tuple(max(eight, sizes.least_tokens) for _ in shares)
     most = most_tokens(sizes)
+    if kept and len(shares) * eight <= most < sum(least):
+        tokens = most // len(shares)
+        raise BudgetError(
+            f'keep_ratio is {config.keep_ratio:g}: of {tokens} tokens a camera, all that '
+            f'{_cap(sizes, most)} allows, a compression would leave '
+            f'{int(config.keep_ratio * tokens)}, less than a frame of {frame}; raise keep_ratio'
+        )
     if sum(least) > most:
-        need = f'{LEAST_FRAMES} frames of {len(shares)} camera(s) take {sum(least)} tokens'
+        tokens = len(shares) * eight
+        need = f'{LEAST_FRAMES} frames of {len(shares)} camera(s) take {tokens} tokens'
         if most == config.max_memory_tokens:
             raise BudgetError(f'max_memory_tokens is {most}, and {need}: raise it, or set 0')
         raise BudgetError(
@@ -200,7 +213,8 @@ def plan_budget(sizes: Sizes) -> BudgetPlan:
         raise BudgetError(
             f'budget_mib is {config.budget_mib:g} and the least that works with this model, '
             f'{len(shares)} camera(s) of {frame} tokens a frame and instant_frames '
-            f'{config.instant_frames}{fetched} is {math.ceil(smallest / MIB * 100) / 100:.2f}'
+            f'{config.instant_frames}{fetched}{kept} is '
+            f'{math.ceil(smallest / MIB * 100) / 100:.2f}'
         )
 
     def spread(tokens: int) -> tuple[int, ...]:
@@ -228,6 +242,10 @@ def most_tokens(sizes: Sizes) -> int:
     if sizes.config.max_memory_tokens:
         most = min(most, sizes.config.max_memory_tokens)
     return most
+
+
+def _cap(sizes: Sizes, most: int) -> str:
+    return 'max_memory_tokens' if most == sizes.config.max_memory_tokens else 'the model'
 
 
 def _room_of_model(sizes: Sizes) -> int:

@@ -71,10 +71,9 @@ class Compression:
             return self.policy.token_filter()
         return self.policy.token_filter(similarity)
 
-    def usable(self, camera: CameraMemory) -> int:
-        """Return |M|: the tokens a camera's cumulative cache may hold."""
+    def usable(self, capacity: int) -> int:
+        """Return |M|: the tokens that a cumulative cache of some capacity may hold."""
         frames = self.policy.max_frames
-        capacity = camera.past.capacity
         return capacity if frames is None else min(capacity, frames * self.tokens_per_frame)
 
     def target(self, usable: int) -> int:
@@ -84,14 +83,25 @@ class Compression:
             return room
         return min(room, int(self.config.keep_ratio * usable))
 
+    def least_tokens(self, frames: int) -> int:
+        """Return the least |M| of at least so many frames that a compression leaves a frame of."""
+        frame = self.tokens_per_frame
+        least = frames * frame
+        if self.policy.evicts and not self.policy.frees_one_frame:
+            least = max(least, int(frame / self.config.keep_ratio))
+            while self.target(least) < frame:
+                least += 1
+        return least
+
     def recent_frames(self, camera: CameraMemory) -> int:
         """Return r = max(1, round(recent_ratio f)), f = |M| / P."""
-        frames = self.usable(camera) / self.tokens_per_frame
+        frames = self.usable(camera.past.capacity) / self.tokens_per_frame
         return max(1, round(self.config.recent_ratio * frames))
 
     def needed(self, camera: CameraMemory) -> bool:
         """Return whether one more frame does not fit."""
-        return camera.past.stored_tokens + self.tokens_per_frame > self.usable(camera)
+        past = camera.past
+        return past.stored_tokens + self.tokens_per_frame > self.usable(past.capacity)
 
     def view(
         self,

@@ -84,7 +84,7 @@ def _remember(
     choice, spent = None, 0.0
     if compression.needed(camera):
         started = time.perf_counter()
-        target = compression.target(compression.usable(camera))
+        target = compression.target(compression.usable(camera.past.capacity))
         choice = compression.choose(camera, target, Observation(build))
         spent = time.perf_counter() - started
     filtered, patches = copy.deepcopy(camera.token_filter), None

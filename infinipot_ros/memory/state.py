@@ -8,7 +8,7 @@ from typing import cast
 
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory.attention import Workspace
-from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, MIB, plan_budget, Sizes
+from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, LEAST_FRAMES, MIB, plan_budget, Sizes
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.config import MemoryConfig
@@ -113,20 +113,21 @@ class MemoryState:
             window_queries=self.compression.policy.observe_tokens,
             has_filter=self.compression.policy.token_filter is not None,
             state_bytes=self.compression.policy.state_bytes,
+            least_tokens=self.compression.least_tokens(LEAST_FRAMES),
             fetched_tokens=0 if self.compression.fetching is None else config.question_tokens,
         )
 
     def _plan(self, sizes: Sizes) -> BudgetPlan:
         """Return the plan of a budget of which a compression leaves the newest frame whole."""
-        plan, frame = plan_budget(sizes), sizes.tokens_per_frame
-        for tokens in plan.camera_tokens:
-            left = self.compression.target(tokens)
-            if left < frame:
-                raise BudgetError(
-                    f'keep_ratio is {sizes.config.keep_ratio:g}: of the {tokens} tokens that '
-                    f'budget_mib {sizes.config.budget_mib:g} holds a compression would leave '
-                    f'{left}, less than a frame of {frame}; raise keep_ratio or budget_mib'
-                )
+        plan, frame, compression = plan_budget(sizes), sizes.tokens_per_frame, self.compression
+        usable = min(map(compression.usable, plan.camera_tokens))
+        left = compression.target(usable)
+        if left < frame and compression.policy.evicts:
+            raise BudgetError(
+                f'keep_ratio is {sizes.config.keep_ratio:g}: of the {usable} tokens that policy '
+                f'{compression.policy.name} holds a compression would leave {left}, less than a '
+                f'frame of {frame}; raise keep_ratio or choose another policy'
+            )
         return plan
 
     def _tell_unused(self) -> None:

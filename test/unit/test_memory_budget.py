@@ -7,6 +7,7 @@ import re
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory import MemoryConfig, VideoMemory
 from infinipot_ros.memory.budget import MIB
+from infinipot_ros.memory.policies import POLICIES
 from memory_testing import add, digest, filled
 import pytest
 from tiny_models import pictures, tiny
@@ -73,6 +74,36 @@ def test_the_error_names_the_least_budget_that_works():
     assert memory.status().held_bytes <= least * MIB
     with pytest.raises(BudgetError):
         VideoMemory(model, MemoryConfig(budget_mib=least - 0.02))
+
+
+@pytest.mark.parametrize('keep_ratio', [0.1, 0.11, 0.124, 0.13, 0.3, 0.95])
+@pytest.mark.parametrize('policy', ['infinipot_v', 'tar', 'snapkv', 'sliding_window', 'full',
+                                    'fastv', 'recent_frames', 'rekv', 'stc'])
+def test_the_least_budget_works_whatever_a_compression_leaves(policy, keep_ratio):
+    model = tiny()
+
+    def made(budget):
+        return VideoMemory(model, MemoryConfig(
+            budget_mib=budget, policy=policy, keep_ratio=keep_ratio, recent_ratio=0.0,
+            question_tokens=30, thumbnail_px=16))
+
+    with pytest.raises(BudgetError) as told:
+        made(0.01)
+    least = float(re.search(r'is (\d+\.\d+)$', str(told.value)).group(1))
+    memory = made(least)
+    if POLICIES[policy].evicts:
+        add(memory, memory.plan.camera_tokens[0] // 12 + 8)
+    assert memory.status().held_bytes <= least * MIB
+    with pytest.raises(BudgetError, match=re.escape(str(told.value)[20:])):
+        made(least - 0.01)
+
+
+def test_a_policy_that_never_compresses_needs_no_room_for_it():
+    model = tiny()
+    for policy in ('full', 'fastv'):
+        VideoMemory(model, MemoryConfig(
+            budget_mib=4.0, policy=policy, keep_ratio=0.1, recent_ratio=0.0, question_tokens=30,
+            max_memory_tokens=8 * 12))
 
 
 def test_tokens_stop_at_what_the_model_reads(caplog):
