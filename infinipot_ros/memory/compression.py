@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a cumulative cache is full: ask the policy what stays, layer by layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +145,7 @@ class Compression:
         """
         Return which `target` tokens of each head and layer stay; changes nothing.
 
-        Raises BudgetError where the policy never evicts.
+        Raises BudgetError where the policy never evicts, ConfigError where it breaks a rule.
         """
         if not self.policy.evicts:
             raise BudgetError(
@@ -161,6 +161,7 @@ class Compression:
             state = _joined(before)
             view = self.view(camera, first, state, len(before), **observed[first])
             rows.extend(self.policy(view, target).chunk(len(before)))
+            check_state(self.policy, state, view.num_heads, len(before))
             states.extend(_parted(state, len(before)))
         return Choice(rows, states)
 
@@ -182,6 +183,31 @@ class Compression:
         return at_once if bool((newest == newest[0, 0]).all()) else 1
 
 
+def check_state(
+    policy: Policy, state: Mapping[Any, object], heads: int, layers: int = 1
+) -> None:
+    """Raise ConfigError where a policy remembers what it has not registered for so many heads."""
+    held = 0
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise ConfigError(
+                f'policy {policy.name} put {type(value).__name__} into LayerView.state as '
+                f'{name!r}: it may put tensors there, each by a name'
+            )
+        if layers > 1 and (value.dim() < 1 or value.shape[0] != heads):
+            raise ConfigError(
+                f'policy {policy.name} put {list(value.shape)} into LayerView.state as {name!r}: '
+                f'with many_layers its first axis has to be the {heads} heads'
+            )
+        held += value.nbytes
+    if held > heads * policy.state_bytes:
+        raise ConfigError(
+            f'policy {policy.name} put {-(-held // heads)} bytes a head into LayerView.state '
+            f'({", ".join(state)}) and registered state_bytes={policy.state_bytes}: register what '
+            'it keeps, so that the budget pays for it'
+        )
+
+
 def _joined(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the state of several layers as one, heads after heads."""
     if len(states) == 1:
@@ -191,6 +217,11 @@ def _joined(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _parted(state: dict[str, Tensor], layers: int) -> list[dict[str, Tensor]]:
     """Return what `_joined` joined, layer by layer."""
+    # A slice would hold the whole of what it was cut from.
+    state = {
+        name: tensor.clone() if tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
+        for name, tensor in state.items()
+    }
     if layers == 1:
         return [state]
     parts = {name: tensor.chunk(layers) for name, tensor in state.items()}

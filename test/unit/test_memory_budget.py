@@ -8,9 +8,11 @@ from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory import MemoryConfig, VideoMemory
 from infinipot_ros.memory.budget import MIB
 from infinipot_ros.memory.policies import POLICIES
+from infinipot_ros.memory.policies.registry import Policy
 from memory_testing import add, digest, filled
 import pytest
 from tiny_models import pictures, tiny
+import torch
 
 SETTINGS = [
     {},
@@ -199,3 +201,41 @@ def test_shares_divide_the_tokens():
     memory = filled(tiny(), 0, cameras=('front', 'rear'), camera_shares=(3.0, 1.0))
     front, rear = memory.plan.camera_tokens
     assert front == pytest.approx(3 * rear, abs=4)
+
+
+@pytest.mark.parametrize('many_layers', [False, True])
+@pytest.mark.parametrize('words, registered, kept', [
+    ('800000 bytes a head .*registered state_bytes=0', 0, lambda h: torch.zeros(h, 200_000)),
+    ('12 bytes a head .*(notes).*state_bytes=8', 8, lambda h: torch.zeros(h, 3)),
+    ('list', 8, lambda h: [1.0] * h), ('int', 8, lambda h: 5),
+])
+def test_a_policy_is_held_to_what_it_registered(
+        monkeypatch, words, registered, kept, many_layers):
+    def select(view, budget):
+        view.state['notes'] = kept(view.num_heads) if fails else torch.zeros(view.num_heads, 2)
+        return POLICIES['sliding_window'](view, budget)
+
+    fails = True
+    monkeypatch.setitem(POLICIES, 'noted', Policy(
+        'noted', select, '', state_bytes=registered, many_layers=many_layers))
+    memory = filled(tiny(), 13, policy='noted', max_memory_tokens=12 * 9)
+    before, status = digest(memory), memory.status()
+    with pytest.raises(ConfigError, match=f'policy noted put {words}'):
+        memory.add_frame(pictures(1)[0], stamp=13.0)
+    assert digest(memory) == before and memory.status() == status
+    fails = False
+    if registered:
+        add(memory, 20)
+        held = memory.status().bytes_by_part['policy_state']
+        assert held == memory.plan.bytes_by_part['policy_state']
+
+
+def test_a_slice_in_the_state_does_not_hold_what_it_was_cut_from(monkeypatch):
+    def select(view, budget):
+        view.state['notes'] = torch.zeros(view.num_heads, 2, 1000)[..., 0]
+        return POLICIES['sliding_window'](view, budget)
+
+    monkeypatch.setitem(POLICIES, 'noted', Policy('noted', select, '', state_bytes=8))
+    memory = filled(tiny(), 20, policy='noted', max_memory_tokens=12 * 9)
+    for state in memory._state.cameras[0].policy_state:
+        assert state['notes'].untyped_storage().nbytes() == state['notes'].nbytes == 2 * 8
