@@ -18,9 +18,12 @@ from typing import Any
 
 from infinipot_ros.errors import CheckpointError, InfinipotError
 from infinipot_ros.memory.camera_memory import CameraMemory, put_picture
+from infinipot_ros.memory.compression import check_state
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.ingest import shrink
 from infinipot_ros.memory.model import VisionLanguageModel
+from infinipot_ros.memory.policies.registry import Policy
+from infinipot_ros.memory.saved_facts import check_kinds, check_memory
 from infinipot_ros.memory.state import MemoryState
 import numpy as np
 from safetensors import safe_open, SafetensorError
@@ -31,6 +34,8 @@ from torch import Tensor
 FORMAT = 'infinipot_ros memory'
 VERSION = 1
 _STORE = 'store.'
+#: What reading tensors and facts of any kind may raise.
+_RAW = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)
 logger = logging.getLogger(__name__)
 
 
@@ -111,7 +116,7 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
     try:
         facts = json.loads(metadata['facts'])
         kind, version = facts['format'], facts['version']
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f'{path}: not a checkpoint of infinipot_ros') from error
     if kind != FORMAT or version != VERSION:
         raise CheckpointError(
@@ -121,6 +126,10 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
         raise CheckpointError(
             f'{path}: damaged, its contents do not match their digest; use an older one'
         )
+    try:
+        check_kinds(facts)
+    except ValueError as error:
+        raise CheckpointError(f'{path}: no memory of this program: {error}') from error
     if facts['fingerprint'] != model.fingerprint:
         raise CheckpointError(
             f'{path}: of the model {facts["model"]!r} with other weights, settings or dtype than '
@@ -128,7 +137,7 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
         )
     try:
         config = _config(facts['config'])
-    except InfinipotError as error:
+    except (InfinipotError, *_RAW) as error:
         raise CheckpointError(f'{path}: its settings are not allowed: {error}') from error
     return Saved(path, config, facts, tensors)
 
@@ -160,16 +169,18 @@ def restore(state: MemoryState, saved: Saved) -> None:
             f'every frame in host memory, and {new.policy!r} {"does not" if stored else "does"}'
         )
     try:
+        check_memory(state, saved.facts, saved.tensors)
         _restore_table(state, saved)
         for camera, facts in zip(state.cameras, saved.facts['cameras'], strict=True):
-            _restore_camera(camera, facts, saved, keep_policy_state=old.policy == new.policy)
+            same = old.policy == new.policy
+            _restore_camera(camera, facts, saved, state.compression.policy, same)
         state.next_frame = saved.facts['next_frame']
         state.stamps_gone_back = saved.facts['stamps_gone_back']
         shrink(state, list(state.plan.camera_tokens))
         for camera, tokens in zip(state.cameras, state.plan.camera_tokens, strict=True):
             camera.past.resize(tokens)
-    except (KeyError, IndexError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f'{saved.path}: incomplete: {error}') from error
+    except _RAW as error:
+        raise CheckpointError(f'{saved.path}: no whole memory: {error}') from error
     except InfinipotError as error:
         raise CheckpointError(f'{saved.path}: does not fit this configuration: {error}') from error
     was, now = _thresholds(old), _thresholds(state.compression.config)
@@ -279,7 +290,11 @@ def _restore_table(state: MemoryState, saved: Saved) -> None:
 
 
 def _restore_camera(
-    camera: CameraMemory, facts: dict[str, Any], saved: Saved, keep_policy_state: bool
+    camera: CameraMemory,
+    facts: dict[str, Any],
+    saved: Saved,
+    policy: Policy,
+    keep_policy_state: bool,
 ) -> None:
     tensors, name, past = saved.tensors, f'camera{camera.index}', camera.past
     count = facts['stored_tokens']
@@ -289,6 +304,7 @@ def _restore_camera(
         past.write(layer, 0, tensors[f'{name}.keys{layer}'], tensors[f'{name}.values{layer}'])
         if keep_policy_state:
             found = _named(tensors, f'{name}.state{layer}.')
+            check_state(policy, found, past.shape.kv_heads)
             camera.policy_state[layer] = {
                 key: value.to(past.frame.device) for key, value in found.items()
             }

@@ -137,19 +137,28 @@ class HostStore:
             yield f'means{index}', block.means[:used]
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take what `tensors` returned, whatever the size of its blocks was."""
+        """
+        Take what `tensors` returned, whatever the size of its blocks was.
+
+        Raises ValueError where that is no store of this shape.
+        """
         self.clear()
-        numbers = iter(tensors['frames'].tolist())
+        numbers = tensors['frames'].tolist()
         index = 0
         while f'keys{index}' in tensors:
             kept = [tensors[f'{name}{index}'] for name in ('keys', 'values', 'means')]
             for keys, values, means in zip(*kept, strict=True):
                 block, slot = self._free_slot()
+                if keys.shape != values.shape or keys.shape != block.keys.shape[1:]:
+                    raise ValueError(f'a frame in the store has keys {list(keys.shape)}')
                 block.keys[slot].copy_(keys)
                 block.values[slot].copy_(values)
                 block.means[slot].copy_(means)
-                self.commit(next(numbers))
+                self.commit(-1)
             index += 1
+        if len(numbers) != len(self.frames):
+            raise ValueError(f'the store has keys of {len(self.frames)} frames of {len(numbers)}')
+        self.frames = numbers
 
     def _used(self) -> Iterator[tuple[_Block, int]]:
         """Return the blocks with frames in them, and how many."""

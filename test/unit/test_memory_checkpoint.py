@@ -2,14 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invariant 8: a saved memory has the same answers and the same future, or is refused by name."""
 
+import json
 import os
+import re
 
 from infinipot_ros.errors import CheckpointError, ConfigError
 from infinipot_ros.memory import checkpoint, MemoryConfig, Pose, VideoMemory
+from infinipot_ros.memory.frame_table import ROW
 from infinipot_ros.memory.policies import POLICIES
 from memory_testing import add, CAP, digest, filled
 import pytest
+from safetensors import safe_open
+from safetensors.torch import save_file
 from tiny_models import pictures, tiny
+import torch
 
 POSE = Pose('map', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
 
@@ -98,8 +104,6 @@ def test_a_single_wrong_bit_is_noticed(tmp_path):
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
-    from safetensors.torch import save_file
-    import torch
     with pytest.raises(CheckpointError, match='no such'):
         VideoMemory.load(tmp_path / 'none', tiny())
     (tmp_path / 'text').write_text('not a checkpoint at all, only words')
@@ -206,3 +210,119 @@ def test_settings_that_are_no_longer_allowed_are_named(tmp_path, monkeypatch):
 
 def _refuse(_):
     raise ConfigError('no')
+
+
+def _edited(path, change):
+    """Write a checkpoint anew, with other facts or tensors and the digest that goes with them."""
+    with safe_open(path, framework='pt') as file:
+        facts = json.loads(file.metadata()['facts'])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    change(facts, tensors)
+    text = json.dumps(facts)
+    digest_now = checkpoint._digest(text, tensors)
+    save_file(tensors, path, {'facts': text, 'digest': digest_now})
+
+
+def _fact(value, *keys):
+    def change(facts, _):
+        for key in keys[:-1]:
+            facts = facts[key]
+        if value is _GONE:
+            del facts[keys[-1]]
+        else:
+            facts[keys[-1]] = value
+    return change
+
+
+def _element(name, value, *place):
+    def change(_, tensors):
+        tensors[name] = tensors[name].clone()
+        tensors[name][place] = value
+    return change
+
+
+def _row(field, value, place=1):
+    def change(_, tensors):
+        rows = tensors['table.rows'].numpy().copy().view(ROW)
+        rows[field][place] = value
+        tensors['table.rows'] = torch.from_numpy(rows.view('uint8'))
+    return change
+
+
+def _tensor(name, value):
+    def change(_, tensors):
+        tensors[name] = value
+        if value is None:
+            del tensors[name]
+    return change
+
+
+_GONE = object()
+FACTS = ['fingerprint', 'model', 'config', 'grid', 'next_frame', 'stamps_gone_back', 'names',
+         'cameras']
+OF_CAMERA = ['stored_tokens', 'buffered', 'frames_seen', 'compressions', 'judged_until']
+HARM = {
+    **{f'{key} {kind}': _fact(value, key) for key in FACTS
+       for kind, value in [('gone', _GONE), ('null', None), ('5.5', 5.5), ('True', True)]},
+    **{f'camera {key} {kind}': _fact(value, 'cameras', 0, key) for key in OF_CAMERA
+       for kind, value in [('gone', _GONE), ('null', None), ('-5', -5), ('x', 'x')]},
+    'newest_stamp_ns': _fact('x', 'cameras', 0, 'newest_stamp_ns'),
+    'pending': _fact(0, 'cameras', 0, 'pending'),
+    'buffered falls': _fact([3, 2], 'cameras', 0, 'buffered'),
+    'no budget': _fact(_GONE, 'config', 'budget_mib'),
+    'policy null': _fact(None, 'config', 'policy'),
+    'options list': _fact([1], 'config', 'policy_options'),
+    'no names': _fact([], 'names'), 'number as a name': _fact([5], 'names'),
+    'next_frame 0': _fact(0, 'next_frame'), 'no cameras': _fact([], 'cameras'),
+    'camera null': _fact([None], 'cameras'), 'many tokens': _fact(10**12, 'cameras', 0,
+                                                                  'stored_tokens'),
+    'patch': _element('camera0.patch', -1, 0, 0, 3),
+    'large patch': _element('camera0.patch', 12, 0, 0, 3),
+    'unsorted': _element('camera0.frame', 0, 0, 0, -1),
+    'future frame': _element('camera0.frame', 24, 0, 0, -1),
+    'NaN keys': _element('camera0.keys1', float('nan'), 0, 0, 0),
+    'inf values': _element('camera0.values0', float('inf'), 0, 0, 0),
+    'NaN features': _element('camera0.features', float('nan'), 0, 0, 0),
+    'no keys': _tensor('camera0.keys0', None), 'no rows': _tensor('table.rows', None),
+    'no frames': _tensor('camera0.frame', None),
+    'short keys': _tensor('camera0.keys0', torch.zeros(2, 3, 16)),
+    'float frames': _tensor('camera0.frame', torch.zeros(3, 2, 5)),
+    'garbage rows': _tensor('table.rows', torch.full((10 * ROW.itemsize,), 255).to(torch.uint8)),
+    'part of a row': _tensor('table.rows', torch.zeros(7, dtype=torch.uint8)),
+    'flat pictures': _tensor('table.pictures', torch.zeros(7, dtype=torch.uint8)),
+    'row frame': _row('frame', 10**6), 'row order': _row('frame', 0),
+    'row camera': _row('camera', 3), 'row frame_id': _row('frame_id', 9),
+    'row pose_frame': _row('pose_frame', -2), 'row pose': _row('pose', float('nan')),
+    'row kept': _row('kept', float('nan')), 'row thumbnail': _row('thumbnail', 99),
+    'state': _tensor('camera0.state0.mine', torch.zeros(2, 9)),
+}
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp('saved') / 'm'
+    filled(tiny(), 25, **CAP, thumbnail_px=16).save(path)
+    return path
+
+
+@pytest.mark.parametrize('name', HARM)
+def test_an_edited_file_with_a_good_digest_is_refused_by_name(tmp_path, whole, name):
+    path = tmp_path / 'm'
+    path.write_bytes(whole.read_bytes())
+    _edited(path, lambda facts, tensors: None)
+    assert VideoMemory.load(path, tiny()).status().frames_seen == 25
+    _edited(path, HARM[name])
+    with pytest.raises(CheckpointError, match=re.escape(str(path))):
+        VideoMemory.load(path, tiny())
+
+
+@pytest.mark.parametrize('name, tensor', [
+    ('keys0', None), ('keys0', torch.zeros(16, 1, 1, 1, 1)), ('frames', torch.arange(3)),
+    ('frames', torch.arange(25)), ('frames', torch.zeros(21, dtype=torch.int64))])
+def test_a_store_that_is_not_whole_is_refused(tmp_path, name, tensor):
+    path = tmp_path / 'm'
+    filled(tiny(), 25, **CAP, policy='rekv', question_tokens=30).save(path)
+    assert VideoMemory.load(path, tiny()).status().host_tokens
+    _edited(path, _tensor(f'camera0.store.{name}', tensor))
+    with pytest.raises(CheckpointError, match='store'):
+        VideoMemory.load(path, tiny())
