@@ -9,6 +9,7 @@ from pathlib import Path
 import time
 from typing import Any
 
+from infinipot_ros.errors import CheckpointError, InfinipotError
 from infinipot_ros.memory import checkpoint
 from infinipot_ros.memory.arguments import check_place, check_question, stamp_in_ns
 from infinipot_ros.memory.budget import BudgetPlan
@@ -233,9 +234,15 @@ class VideoMemory:
 
         config: other settings than the saved ones; the cameras, the frame size and the policy's
         way of seeing have to be the same, and a smaller budget compresses at once. Raises
-        CheckpointError for a file that is missing, torn, of another model or version.
+        CheckpointError for a file that is missing, torn, of another model or version, or whose
+        own settings this model or program cannot use.
         """
         saved = checkpoint.read(Path(path), model)
-        memory = cls(model, config or saved.config)
+        try:
+            memory = cls(model, config or saved.config)
+        except InfinipotError as error:
+            if config is not None:
+                raise
+            raise CheckpointError(f'{path}: with the settings in it: {error}') from error
         checkpoint.restore(memory._state, saved)
         return memory
