@@ -61,7 +61,7 @@ def check_question(
         if value is not None:
             checked_whole(name, value)
     checked_whole('max_new_tokens', max_new_tokens)
-    if not is_finite(timeout_s):
+    if timeout_s != math.inf and not is_finite(timeout_s):
         raise ConfigError(f'timeout_s is {timeout_s!r}: give a number of seconds, or 0 for none')
     if not isinstance(history, Sequence) or isinstance(history, str):
         raise ConfigError(f'history is {history!r}: give a list of (question, answer) pairs')

@@ -28,6 +28,7 @@ class FrameNames:
     def __init__(self, names: Sequence[str] = ('',)) -> None:
         """Take names as they are numbered, each cut to the longest."""
         self._names = [_cut(name) for name in names]
+        self._told = False
 
     def __getitem__(self, number: int) -> str:
         """Return a name by its number."""
@@ -64,14 +65,20 @@ class FrameNames:
                 continue
             room += _bytes(self._names[number])
             if last[number] >= 0:
-                logger.warning(
-                    'frame ids take more than %d bytes: the frames of %r lose theirs',
-                    ROOM,
-                    self._names[number],
-                )
+                self._tell()
                 rows['frame_id'][rows['frame_id'] == number] = 0
                 rows['pose_frame'][rows['pose_frame'] == number] = -1
             self._names[number] = ''
+
+    def _tell(self) -> None:
+        """Say once that frames lose their names: with an id of its own each frame would say so."""
+        if not self._told:
+            logger.warning(
+                'the frame ids of what is remembered take more than %d bytes: frames whose id was '
+                'last used longest ago lose it from now on',
+                ROOM,
+            )
+        self._told = True
 
 
 def _cut(name: str) -> str:

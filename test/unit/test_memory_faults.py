@@ -175,6 +175,7 @@ def test_an_argument_of_a_question_of_a_wrong_kind_is_named(name, value):
     memory = filled(tiny(), 3)
     with pytest.raises(ConfigError, match=name):
         memory.ask('what?', **{name: value})
+    assert memory.ask('what?', timeout_s=float('inf'), max_new_tokens=1).tokens
 
 
 @pytest.mark.parametrize('budget', ['x', None, True, float('nan')])
