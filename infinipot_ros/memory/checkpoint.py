@@ -18,7 +18,7 @@ from typing import Any
 
 from infinipot_ros.errors import CheckpointError, InfinipotError
 from infinipot_ros.memory.camera_memory import CameraMemory, put_picture
-from infinipot_ros.memory.compression import check_state
+from infinipot_ros.memory.compression import check_layers, check_state
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.ingest import shrink
 from infinipot_ros.memory.model import VisionLanguageModel
@@ -308,6 +308,7 @@ def _restore_camera(
             camera.policy_state[layer] = {
                 key: value.to(past.frame.device) for key, value in found.items()
             }
+    check_layers(policy, camera.policy_state, past.shape.kv_heads)
     if keep_policy_state and camera.token_filter is not None:
         found = _named(tensors, f'{name}.filter.')
         camera.token_filter.restore(

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a cumulative cache is full: ask the policy what stays, layer by layer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,6 +163,7 @@ class Compression:
             rows.extend(self.policy(view, target).chunk(len(before)))
             check_state(self.policy, state, view.num_heads, len(before))
             states.extend(_parted(state, len(before)))
+        check_layers(self.policy, states, camera.past.shape.kv_heads)
         return Choice(rows, states)
 
     def layers_at_once(self, camera: CameraMemory) -> int:
@@ -205,6 +206,19 @@ def check_state(
             f'policy {policy.name} put {-(-held // heads)} bytes a head into LayerView.state '
             f'({", ".join(state)}) and registered state_bytes={policy.state_bytes}: register what '
             'it keeps, so that the budget pays for it'
+        )
+
+
+def check_layers(policy: Policy, states: Sequence[Mapping[str, Tensor]], heads: int) -> None:
+    """Raise ConfigError where layers that may share a view remember different kinds of things."""
+    if not policy.many_layers:
+        return
+    kinds = [{name: (t.shape, t.dtype) for name, t in state.items()} for state in states]
+    whole = all(t.dim() and t.shape[0] == heads for t in states[0].values())
+    if not whole or any(kind != kinds[0] for kind in kinds):
+        raise ConfigError(
+            f'policy {policy.name} has different things in LayerView.state of different layers: '
+            f'with many_layers each has to have the same, with the {heads} heads first'
         )
 
 

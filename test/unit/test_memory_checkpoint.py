@@ -319,6 +319,17 @@ def test_an_edited_file_with_a_good_digest_is_refused_by_name(tmp_path, whole, n
         VideoMemory.load(path, tiny())
 
 
+@pytest.mark.parametrize('tensor', [
+    None, torch.zeros(1, 6, dtype=torch.float64), torch.zeros(12, dtype=torch.float64)])
+def test_a_policy_state_that_layers_do_not_share_is_refused(tmp_path, tensor):
+    path = tmp_path / 'm'
+    filled(tiny(), 25, **CAP, policy='infinipot_v_gated').save(path)
+    assert VideoMemory.load(path, tiny()).status().compressions
+    _edited(path, _tensor('camera0.state1.gate_moments', tensor))
+    with pytest.raises(CheckpointError, match='different layers'):
+        VideoMemory.load(path, tiny())
+
+
 @pytest.mark.parametrize('name, tensor', [
     ('keys0', None), ('keys0', torch.zeros(16, 1, 1, 1, 1)), ('frames', torch.arange(3)),
     ('frames', torch.arange(25)), ('frames', torch.zeros(21, dtype=torch.int64))])
