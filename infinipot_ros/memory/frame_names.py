@@ -34,7 +34,7 @@ class FrameNames:
         """Return a name by its number."""
         return self._names[number]
 
-    def all(self) -> list[str]:
+    def listed(self) -> list[str]:
         """Return the names in the order of their numbers; '' stands for a free number."""
         return list(self._names)
 

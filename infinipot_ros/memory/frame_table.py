@@ -207,7 +207,7 @@ class FrameTable:
     @property
     def names(self) -> list[str]:
         """Return the frame ids that rows refer to by number."""
-        return self._names.all()
+        return self._names.listed()
 
     def dump(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
         """Return the rows, their thumbnails numbered from 0, and those thumbnails."""
