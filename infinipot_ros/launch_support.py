@@ -290,7 +290,7 @@ def require_package(name: str) -> None:
     except PackageNotFoundError:
         distro = os.environ.get('ROS_DISTRO', '$ROS_DISTRO')
         raise ConfigError(
-            f"the package {name} is not installed, and nothing has been started: "
+            f'the package {name} is not installed, and nothing has been started: '
             f"sudo apt install ros-{distro}-{name.replace('_', '-')}") from None
 
 

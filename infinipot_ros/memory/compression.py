@@ -83,10 +83,10 @@ class Compression:
             return room
         return min(room, int(self.config.keep_ratio * usable))
 
-    def least_tokens(self, frames: int) -> int:
-        """Return the least |M| of at least so many frames that a compression leaves a frame of."""
+    def least_tokens(self) -> int:
+        """Return the least |M| of which a compression leaves a frame."""
         frame = self.tokens_per_frame
-        least = frames * frame
+        least = frame
         if self.policy.evicts and not self.policy.frees_one_frame:
             least = max(least, int(frame / self.config.keep_ratio))
             while self.target(least) < frame:

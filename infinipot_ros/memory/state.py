@@ -8,7 +8,7 @@ from typing import cast
 
 from infinipot_ros.errors import BudgetError, ConfigError
 from infinipot_ros.memory.attention import Workspace
-from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, LEAST_FRAMES, MIB, plan_budget, Sizes
+from infinipot_ros.memory.budget import BudgetPlan, kv_bytes, MIB, plan_budget, Sizes
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.config import MemoryConfig
@@ -113,7 +113,7 @@ class MemoryState:
             window_queries=self.compression.policy.observe_tokens,
             has_filter=self.compression.policy.token_filter is not None,
             state_bytes=self.compression.policy.state_bytes,
-            least_tokens=self.compression.least_tokens(LEAST_FRAMES),
+            least_tokens=self.compression.least_tokens(),
             fetched_tokens=0 if self.compression.fetching is None else config.question_tokens,
         )
 
