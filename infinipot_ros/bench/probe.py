@@ -31,7 +31,8 @@ class Probe:
         """Register the watched policy and return its name."""
         # Who watches wants to know of which layer a decision is.
         POLICIES[self._name] = replace(
-            self._policy, name=self._name, select=self._select, many_layers=False)
+            self._policy, name=self._name, select=self._select, many_layers=False,
+            kernel=None)
         return self._name
 
     def __exit__(

@@ -10,7 +10,6 @@ import time
 
 from infinipot_ros.bench.peak import PeakMemory
 from infinipot_ros.bench.random_models import memory_model, RandomFrames, stock_model
-from infinipot_ros.bench.share import compression_watch
 from infinipot_ros.bench.stopwatch import stopwatch, synchronize
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory import attention, MemoryConfig, positions, VideoMemory
@@ -165,14 +164,13 @@ def _split(
     """Time the parts of a frame over many compressions, the total in a pass of its own."""
     frames = 2 * FRAMES_MEASURED
     total_ms = feed(memory, rgb, seen, seen + frames, setup.device) / frames * 1e3
-    spent, receipts_s = {'rotation': 0.0}, 0.0
+    spent, compression_s = {'rotation': 0.0}, 0.0
     with stopwatch(spent, 'rotation', attention, 'rotate', setup.device), \
-            stopwatch(spent, 'rotation', positions.Rotation, 'cos_sin', setup.device), \
-            compression_watch(spent, setup.device):
+            stopwatch(spent, 'rotation', positions.Rotation, 'cos_sin', setup.device):
         for index in range(seen + frames, seen + 2 * frames):
-            receipts_s += memory.add_frame(rgb, stamp=float(index)).compression_s
+            compression_s += memory.add_frame(rgb, stamp=float(index)).compression_s
     rotation_ms = spent['rotation'] / frames * 1e3
-    compression_ms = (receipts_s + spent['compression']) / frames * 1e3
+    compression_ms = compression_s / frames * 1e3
     return FrameRow(
         setup.config, setup.memory_tokens, round(vision_ms, 3),
         round(total_ms - rotation_ms - compression_ms, 3), round(rotation_ms, 3),

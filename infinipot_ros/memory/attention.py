@@ -7,11 +7,10 @@ Grouped queries are packed as [H, g Q, D], so that every key and value head is r
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from infinipot_ros.memory.evidence import MassRecorder
-from infinipot_ros.memory.layer_cache import flat_rows, LayerCache
+from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import ModelShape
 from infinipot_ros.memory.positions import Coordinates, rotate, Rotation
 import torch
@@ -23,7 +22,6 @@ class Piece:
     """
     Rows `start` to `stop` of a segment's storage (prefix included) and where they stand.
 
-    `rows`: per layer the rows [H, n] to take out of start..stop instead of all of them.
     `hidden`: bool [L or 1, H or 1, n], tokens that are not to be attended to.
     """
 
@@ -31,65 +29,35 @@ class Piece:
     start: int
     stop: int
     coordinates: Coordinates
-    rows: list[Tensor] | None = None
     hidden: Tensor | None = None
 
     @property
     def tokens(self) -> int:
         """Tokens in this piece."""
-        return self.stop - self.start if self.rows is None else self.rows[0].shape[1]
-
-    def _part(self, tensor: Tensor, layer: int) -> Tensor:
-        if self.rows is None:
-            return tensor[:, self.start:self.stop]
-        return self._pick(tensor, layer)
-
-    def _pick(self, tensor: Tensor, layer: int) -> Tensor:
-        heads, _, width = tensor.shape
-        picked = tensor.view(-1, width).index_select(0, self._places[layer])
-        return picked.view(heads, -1, width)
-
-    @cached_property
-    def _places(self) -> tuple[Tensor, ...]:
-        """Return the picked rows of each layer as those of its storage laid flat, [H n]."""
-        rows = torch.stack(self.rows or [])
-        return flat_rows(rows, self.start, self.cache.keys[0].shape[1]).flatten(1).unbind()
+        return self.stop - self.start
 
     def keys(self, layer: int) -> Tensor:
         """Return the un-rotated keys [H, n, D] of one layer."""
-        return self._part(self.cache.keys[layer], layer)
-
-    def values(self, layer: int) -> Tensor:
-        """Return the values [H, n, D] of one layer."""
-        return self._part(self.cache.values[layer], layer)
+        return self.cache.keys[layer][:, self.start:self.stop]
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Neighbouring rows of one storage, or the picked rows of one piece."""
+    """Neighbouring rows of one storage."""
 
     cache: LayerCache
     start: int
     stop: int
-    piece: Piece | None
-
-    @property
-    def picked(self) -> bool:
-        return self.piece is not None and self.piece.rows is not None
 
     def values(self, layer: int) -> Tensor:
-        if self.piece is not None and self.picked:
-            return self.piece.values(layer)
         return self.cache.values[layer][:, self.start:self.stop]
 
 
 def _join(runs: list[_Run], run: _Run) -> None:
     """Append a run, or lengthen the last one where they are neighbours."""
     last = runs[-1] if runs else None
-    if last is None or last.picked or run.picked:
-        runs.append(run)
-    elif last.cache is run.cache and last.stop == run.start:
-        runs[-1] = _Run(run.cache, last.start, run.stop, None)
+    if last is not None and last.cache is run.cache and last.stop == run.start:
+        runs[-1] = _Run(run.cache, last.start, run.stop)
     else:
         runs.append(run)
 
@@ -172,7 +140,7 @@ class Context:
         self._hides = any(piece.hidden is not None for piece in self.pieces)
         self._runs: list[_Run] = []
         for piece in self.pieces:
-            _join(self._runs, _Run(piece.cache, piece.start, piece.stop, piece))
+            _join(self._runs, _Run(piece.cache, piece.start, piece.stop))
 
     def begin(self, coordinates: Coordinates, count: int) -> None:
         """Prepare a pass over `count` new tokens at `coordinates`, each seeing those before it."""
@@ -250,7 +218,7 @@ class Context:
         """Return the values [H, n, D] to attend to, neighbours in one storage as one tensor."""
         runs = list(self._runs)
         start = self.target.prefix + self.target.stored_tokens
-        _join(runs, _Run(self.target, start, start + self.added + self._new, None))
+        _join(runs, _Run(self.target, start, start + self.added + self._new))
         return [run.values(layer) for run in runs]
 
     def _joined_values(self, layer: int, total: int) -> Tensor:

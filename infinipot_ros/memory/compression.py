@@ -23,9 +23,9 @@ Observe = Callable[[CameraMemory, Policy, int], list[dict[str, Tensor]]]
 
 @dataclass(frozen=True)
 class Choice:
-    """What stays: per layer the rows [H, C], ascending, and the policy's new state."""
+    """What stays: rows [L, H, C] of the cache, ascending, and the policy's new state per layer."""
 
-    rows: list[Tensor]
+    rows: Tensor
     state: list[dict[str, Tensor]]
 
 
@@ -152,7 +152,13 @@ class Compression:
                 f'policy {self.policy.name} never evicts and its {camera.past.capacity} tokens '
                 'are full: raise budget_mib, or choose a policy that evicts'
             )
-        observed = observe(camera, self.policy, self.recent_frames(camera))
+        recent_frames = self.recent_frames(camera)
+        if self.policy.kernel is not None and (kernels := camera.past.kernels) is not None:
+            stored, patches = camera.past.stored_tokens, self.tokens_per_frame
+            kept = self.policy.kernel(kernels, stored, patches, recent_frames, target)
+            if kept is not None:
+                return Choice(kept, camera.policy_state)
+        observed = observe(camera, self.policy, recent_frames)
         at_once = self.layers_at_once(camera)
         rows: list[Tensor] = []
         states: list[dict[str, Tensor]] = []
@@ -160,11 +166,11 @@ class Compression:
             before = camera.policy_state[first:first + at_once]
             state = _joined(before)
             view = self.view(camera, first, state, len(before), **observed[first])
-            rows.extend(self.policy(view, target).chunk(len(before)))
+            rows.append(self.policy(view, target).view(len(before), -1, target))
             check_state(self.policy, state, view.num_heads, len(before))
             states.extend(_parted(state, len(before)))
         check_layers(self.policy, states, camera.past.shape.kv_heads)
-        return Choice(rows, states)
+        return Choice(torch.cat(rows), states)
 
     def layers_at_once(self, camera: CameraMemory) -> int:
         """

@@ -51,22 +51,16 @@ class Construction:
         camera: CameraMemory,
         base: int,
         recent_frames: int,
-        choice: Choice | None = None,
         attended: Tensor | None = None,
     ) -> tuple[Piece, int]:
-        """Return a camera's cumulative cache (or what a choice leaves of it) and what follows."""
+        """Return a camera's cumulative cache and what follows it."""
         past = camera.past
-        frames, patches, rows = past.frames, past.patches, None
-        if choice is not None:
-            rows = choice.rows
-            index = torch.stack(rows)
-            frames, patches = frames.gather(2, index), patches.gather(2, index)
         coordinates, following = self.scheme.past(
-            frames, patches, base, self.rank_room, recent_frames, attended
+            past.frames, past.patches, base, self.rank_room, recent_frames, attended
         )
         stop = past.prefix + past.stored_tokens
         hidden = None if attended is None else ~attended
-        return Piece(past, past.prefix, stop, coordinates, rows, hidden), following
+        return Piece(past, past.prefix, stop, coordinates, hidden), following
 
     @property
     def rank_room(self) -> int:
@@ -101,41 +95,56 @@ class Construction:
         Forward a frame over [sinks, cumulative cache, itself] and add it to the cumulative cache.
 
         embeddings [n, hidden] are those of `patches` [n], or of all. With a choice the frame sees
-        only what that keeps, and the rest is dropped when the frame has passed. Whatever fails
-        before that leaves the cache, and a store in host memory, as they were. Returns the seconds
-        spent moving what is kept.
+        only what that keeps; the rest waits in free space until the frame has passed. Whatever
+        fails leaves the cache, and a store in host memory, as they were. Returns the seconds spent
+        moving.
         """
-        past, count = camera.past, embeddings.shape[0]
-        sinks = self.config.sinks_in_cumulative
-        base = self.sink_tokens if sinks else 0
-        piece, following = self.past_piece(camera, base, recent_frames, choice)
-        target = past if choice is None else self.scratch
-        pieces = [self.sink_piece(camera), piece] if sinks else [piece]
-        context = Context(pieces, target, self.rotation, self.workspace, watcher=watcher)
-        coordinates = self.scheme.frame(self.scheme.grid, base, following)
+        past, count, stored = camera.past, embeddings.shape[0], camera.past.stored_tokens
         if patches is None:
             patches = torch.arange(count, device=embeddings.device)
-        else:
-            coordinates = coordinates.pick(patches)
-        context.begin(coordinates, count)
-        checked(self.model.backbone(embeddings, context), 'a frame')
-        if camera.store is not None:
-            camera.store.write(target, target.prefix + target.stored_tokens)
+        room = (self.workspace.values, self.scratch, count)
         started = time.perf_counter()
         if choice is not None:
-            self.drop(camera, choice)
-            for layer, (keys, values) in enumerate(
-                zip(self.scratch.keys, self.scratch.values, strict=True)
-            ):
-                past.write(layer, 0, keys[:, :count], values[:, :count])
+            past.keep(choice.rows, *room)
+        moving_s = time.perf_counter() - started
+        try:
+            self._read(camera, embeddings, patches, recent_frames, watcher)
+        except BaseException:
+            if choice is not None:
+                past.put_back(choice.rows, stored, *room)
+            raise
         past.commit(count, frame, patches)
+        if choice is not None:
+            camera.policy_state = choice.state
         if camera.store is not None:
             camera.store.commit(frame)
-        return time.perf_counter() - started
+        return moving_s
+
+    def _read(
+        self,
+        camera: CameraMemory,
+        embeddings: Tensor,
+        patches: Tensor,
+        recent_frames: int,
+        watcher: Watcher | None,
+    ) -> None:
+        """Put the keys and values of a frame's patches into the free rows of the past."""
+        past, sinks = camera.past, self.config.sinks_in_cumulative
+        base = self.sink_tokens if sinks else 0
+        piece, following = self.past_piece(camera, base, recent_frames)
+        pieces = [self.sink_piece(camera), piece] if sinks else [piece]
+        context = Context(pieces, past, self.rotation, self.workspace, watcher=watcher)
+        coordinates = self.scheme.frame(self.scheme.grid, base, following)
+        if len(patches) < self.sizes.tokens_per_frame:
+            coordinates = coordinates.pick(patches)
+        context.begin(coordinates, len(patches))
+        checked(self.model.backbone(embeddings, context), 'a frame')
+        if camera.store is not None:
+            camera.store.write(past, past.prefix + past.stored_tokens)
 
     def drop(self, camera: CameraMemory, choice: Choice) -> None:
         """Leave in a cumulative cache only what a choice keeps."""
-        camera.past.keep(choice.rows, self.workspace.values)
+        camera.past.keep(choice.rows, self.workspace.values, self.scratch)
         camera.policy_state = choice.state
 
     def build_instant(self, camera: CameraMemory, recent_frames: int) -> None:

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from infinipot_ros.memory.cache_kernels import TableRows
 from infinipot_ros.memory.frame_names import FrameNames, ROOM
 from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.memory.records import KeptFrame, Pose
@@ -24,6 +25,8 @@ ROW = np.dtype(
         ('thumbnail', np.int32),
     ]
 )
+# The same, as NumPy copies it fastest: without a look at its parts.
+_OPAQUE = np.dtype((np.void, ROW.itemsize))
 #: Bytes of a table apart from its rows: the names they refer to.
 NAMES_BYTES = ROOM
 
@@ -46,12 +49,20 @@ class FrameTable:
     ) -> None:
         """Allocate rows and thumbnails (height, width of each)."""
         self._capacity, self._grows = capacity, grows
-        self._rows = np.zeros(capacity, ROW)
+        self._use(np.zeros(capacity, ROW))
         self._count = 0
         height, width = thumbnail_px
         self._thumbnails = np.zeros((thumbnails, height, width, 3), np.uint8)
         self._free = list(range(thumbnails))
         self._names = FrameNames()
+
+    def _use(self, rows: npt.NDArray[np.void]) -> None:
+        self._rows, self._located = rows, TableRows(rows)
+
+    @property
+    def located(self) -> TableRows:
+        """Return the rows in use for kernels."""
+        return self._located.first(self._count)
 
     @property
     def nbytes(self) -> int:
@@ -103,7 +114,7 @@ class FrameTable:
         if self._grows and self._count == len(self._rows):
             rows = np.zeros(2 * self._count, ROW)
             rows[: self._count] = self.rows
-            self._rows = rows
+            self._use(rows)
 
     def replace(
         self,
@@ -163,24 +174,27 @@ class FrameTable:
         self._keep(keep)
 
     def _keep(self, keep: npt.NDArray[np.bool_]) -> None:
-        rows = self.rows
-        freed = rows['thumbnail'][~keep]
-        self._free.extend(int(slot) for slot in freed if slot >= 0)
+        freed = self.rows['thumbnail'][~keep].tolist()
+        self._free.extend(slot for slot in freed if slot >= 0)
+        rows = self.rows.view(_OPAQUE)
         kept = rows[keep]
         self._count = len(kept)
-        self._rows[: self._count] = kept
+        rows[: self._count] = kept
 
-    def retain(
-        self, camera: int, frames: npt.NDArray[np.int64], kept: npt.NDArray[np.float32]
-    ) -> None:
-        """Keep, of one camera's rows, those of `frames` (ascending) and note their kept tokens."""
+    @property
+    def frames(self) -> npt.NDArray[np.int64]:
+        """Return the number of each row's frame, rising."""
+        return self.rows['frame'].copy()
+
+    def retain(self, camera: int, kept: npt.NDArray[np.float64]) -> None:
+        """Note how many tokens are kept of one camera's frames, row by row; empty rows go."""
         rows = self.rows
-        mine = rows['camera'] == camera
-        place = np.searchsorted(frames, rows['frame'])
-        place_in = np.minimum(place, max(len(frames) - 1, 0))
-        found = (frames[place_in] == rows['frame']) if len(frames) else np.zeros(len(rows), bool)
-        rows['kept'][mine & found] = kept[place_in[mine & found]]
-        self._keep(~mine | found)
+        rows['kept'] = np.where(rows['camera'] == camera, kept, rows['kept'])
+        self.drop_empty()
+
+    def drop_empty(self) -> None:
+        """Let the rows go of which nothing is kept."""
+        self._keep(self.rows['kept'] > 0)
 
     def resize(self, capacity: int, thumbnails: int) -> None:
         """Change the number of rows and of thumbnails, keeping those with the most tokens."""
@@ -202,7 +216,8 @@ class FrameTable:
             pictures[slot] = self._thumbnails[self.rows['thumbnail'][owner]]
             rows['thumbnail'][owner] = slot
         self._free = list(range(min(len(owners), thumbnails), thumbnails))
-        self._rows, self._thumbnails = rows, pictures
+        self._use(rows)
+        self._thumbnails = pictures
 
     @property
     def names(self) -> list[str]:
@@ -231,7 +246,7 @@ class FrameTable:
         saved._thumbnails = pictures
         same_size = pictures.shape[1:] == self._thumbnails.shape[1:]
         if self._grows and len(found) > len(self._rows):
-            self._rows = np.zeros(len(found), ROW)
+            self._use(np.zeros(len(found), ROW))
         saved.resize(len(self._rows), len(self._thumbnails) if same_size else 0)
         self._rows[: saved._count] = saved.rows
         self._count = saved._count
@@ -244,7 +259,8 @@ class FrameTable:
     def clear(self) -> None:
         """Forget all rows."""
         self._keep(np.zeros(self._count, bool))
-        self._rows = self._rows[: self._capacity].copy() if self.grown_nbytes else self._rows
+        if self.grown_nbytes:
+            self._use(self._rows[: self._capacity].copy())
         self._names = FrameNames()
 
     def find(self, frame: int) -> int | None:

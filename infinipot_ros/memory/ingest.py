@@ -11,7 +11,6 @@ from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.memory.observation import Observation, QueryWindow
 from infinipot_ros.memory.records import FrameReceipt, Pose
 from infinipot_ros.memory.state import MemoryState
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,7 +69,9 @@ def add_frame(
         table.add(frame, stamp_ns, camera.index, frame_id, pose, kept, went_back, small)
         state.next_frame += 1
     if compressed:
+        counting = time.perf_counter()
         retain_rows(state, camera)
+        spent += time.perf_counter() - counting
     total = time.perf_counter() - started
     return FrameReceipt(frame, compressed, novelty, spent, total, went_back)
 
@@ -141,21 +142,15 @@ def retain_rows(state: MemoryState, camera: CameraMemory) -> None:
     """
     if camera.store is not None:
         return
-    frames = camera.past.frames
-    caches = frames.shape[0] * frames.shape[1]
-    # Heads are in time order, so dropping neighbours first leaves little to sort.
-    runs, lengths = torch.unique_consecutive(frames.flatten(), return_counts=True)
-    ids, place = torch.unique(runs, return_inverse=True)
-    counts = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-    counts.index_add_(0, place, lengths)
-    whole = camera.whole_frames()
-    state.table.retain(
-        camera.index,
-        np.concatenate([ids.cpu().numpy().astype(np.int64), np.asarray(whole, np.int64)]),
-        np.concatenate(
-            [
-                counts.cpu().numpy().astype(np.float32) / caches,
-                np.full(len(whole), state.sizes.tokens_per_frame, np.float32),
-            ]
-        ),
-    )
+    past, table, frame = camera.past, state.table, state.sizes.tokens_per_frame
+    # Those outside the cumulative cache are the camera's newest.
+    whole_from = min(camera.whole_frames(), default=state.next_frame)
+    if past.kernels is not None:
+        if past.kernels.recount(
+                past.stored_tokens, table.located, camera.index, whole_from, frame):
+            table.drop_empty()
+        return
+    frames = table.frames
+    kept = past.count_tokens(torch.from_numpy(frames)).numpy() / past.frame[..., 0].numel()
+    kept[frames >= whole_from] = frame
+    table.retain(camera.index, kept)

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preallocated keys, values and provenance of every layer of one segment of a memory."""
 
+from __future__ import annotations
+
 from infinipot_ros.errors import BudgetError
+from infinipot_ros.memory.cache_kernels import kernels_of
 from infinipot_ros.memory.model import ModelShape
 import torch
 from torch import Tensor
@@ -35,6 +38,7 @@ class LayerCache:
         slots = capacity if provenance else 0
         self.frame = self._labels(slots)
         self.patch = self._labels(slots)
+        self.kernels = kernels_of(self)
 
     def _rows(self, count: int) -> Tensor:
         shape = self.shape
@@ -91,23 +95,76 @@ class LayerCache:
             self.patch[:, :, start:stop] = patches.to(torch.int32)
         self.stored_tokens = stop
 
-    def keep(self, rows: list[Tensor], spare: Tensor) -> None:
+    def keep(
+        self, rows: Tensor, spare: Tensor, stash: LayerCache, room: int = 0
+    ) -> None:
         """
-        Forget all stored tokens but the rows [H, C] (ascending) of each layer.
+        Forget all stored tokens but the rows [L, H, C] (ascending) of each layer and head.
 
-        spare: contiguous, at least as many elements as [H, C, D], room to move through.
+        `put_back` can undo that as long as no label is written, nor more than `room` rows after
+        those kept; rows that lose their place to these wait at the start of `stash`. spare:
+        contiguous, as many elements as one layer's stored keys, room to move through.
         """
-        index = torch.stack(rows)
-        count, width = index.shape[2], self.shape.head_dim
-        places = flat_rows(index, self.prefix, self.prefix + self.capacity).flatten(1)
-        room = spare.view(-1)[: places.shape[1] * width].view(-1, width)
-        for tensors in (self.keys, self.values):
-            for tensor, place in zip(tensors, places.unbind(), strict=True):
-                torch.index_select(tensor.view(-1, width), 0, place, out=room)
-                tensor[:, self.prefix:self.prefix + count] = room.view(-1, count, width)
-        for labels in (self.frame, self.patch):
-            labels[:, :, :count] = labels.gather(2, index)
-        self.crop(count)
+        count = rows.shape[2]
+        waiting = min(room, self.stored_tokens - count)
+        if self.kernels is not None and stash.kernels is not None:
+            self.kernels.part(rows, self.stored_tokens, spare, stash.kernels, waiting)
+        else:
+            for layer, kept in enumerate(rows.unbind()):
+                self._reorder(layer, self._kept_first(kept), spare)
+            stash._copy_rows(0, self, count, waiting)
+        self.stored_tokens = count
+
+    def put_back(
+        self, rows: Tensor, stored: int, spare: Tensor, stash: LayerCache, room: int
+    ) -> None:
+        """Undo a `keep` of these rows out of `stored`."""
+        count, self.stored_tokens = rows.shape[2], stored
+        waiting = min(room, stored - count)
+        if self.kernels is not None and stash.kernels is not None:
+            self.kernels.join(rows, stored, spare, stash.kernels, waiting)
+        else:
+            self._copy_rows(count, stash, 0, waiting)
+            for layer, kept in enumerate(rows.unbind()):
+                self._reorder(layer, self._kept_first(kept).argsort(dim=-1), spare)
+
+    def _copy_rows(self, at: int, source: LayerCache, start: int, count: int) -> None:
+        to, of = self.prefix + at, source.prefix + start
+        for tensors, others in ((self.keys, source.keys), (self.values, source.values)):
+            for tensor, other in zip(tensors, others, strict=True):
+                tensor[:, to:to + count] = other[:, of:of + count]
+
+    def _kept_first(self, kept: Tensor) -> Tensor:
+        """Return the stored rows [H, N] with those kept [H, C] first, each in their order."""
+        count, stored = kept.shape[1], self.stored_tokens
+        index = torch.arange(stored, device=kept.device).expand(len(kept), -1)
+        stays = torch.zeros_like(index, dtype=torch.bool).scatter_(1, kept, True)
+        before = stays.cumsum(1)
+        place = torch.where(stays, before - 1, count + index - before)
+        return torch.empty_like(place).scatter_(1, place, index)
+
+    def _reorder(self, layer: int, order: Tensor, spare: Tensor) -> None:
+        """Put row order[h, i] of the stored rows of one layer at i."""
+        count, width = order.shape[1], self.shape.head_dim
+        heads = torch.arange(len(order), device=order.device)[:, None]
+        places = (order + (self.prefix + (self.prefix + self.capacity) * heads)).flatten()
+        room = spare.view(-1)[: len(places) * width].view(-1, width)
+        for tensor in (self.keys[layer], self.values[layer]):
+            # Picking whole rows is many times faster than a gather over every element.
+            torch.index_select(tensor.view(-1, width), 0, places, out=room)
+            tensor[:, self.prefix:self.prefix + count] = room.view(-1, count, width)
+        for labels in (self.frame[layer], self.patch[layer]):
+            labels[:, :count] = labels.gather(1, order)
+
+    def count_tokens(self, frames: Tensor) -> Tensor:
+        """Return how many tokens all layers and heads hold of these frames, int64 and rising."""
+        ids = frames.to(self.frame.device)
+        counts = torch.zeros_like(ids)
+        if len(ids):
+            stored = self.frames.flatten().long()
+            place = torch.searchsorted(ids, stored).clamp_max_(len(ids) - 1)
+            counts.index_add_(0, place, (ids[place] == stored).long())
+        return counts.to(frames.device)
 
     def crop(self, count: int) -> None:
         """Forget all but the first `count` stored tokens."""
@@ -121,6 +178,8 @@ class LayerCache:
             raise BudgetError(
                 f'{self.stored_tokens} stored tokens do not fit {capacity}: compress first'
             )
+        # They know where the old tensors are.
+        self.kernels = None
         used = self.prefix + self.stored_tokens
         for tensors in (self.keys, self.values):
             for layer, old in enumerate(tensors):
@@ -133,13 +192,4 @@ class LayerCache:
             self.frame[:, :, : self.stored_tokens] = frame
             self.patch[:, :, : self.stored_tokens] = patch
         self.capacity = capacity
-
-
-def flat_rows(rows: Tensor, first: int, size: int) -> Tensor:
-    """
-    Return rows [..., H, n] as those of a storage [H, size, D] laid flat; they count from `first`.
-
-    Picking whole rows by these is many times faster than a gather over every element.
-    """
-    heads = torch.arange(rows.shape[-2], device=rows.device)
-    return rows + (first + size * heads).unsqueeze(-1)
+        self.kernels = kernels_of(self)

@@ -32,7 +32,7 @@ def test_kept_rows_move_to_the_front_and_the_prefix_stays():
         cache.keys[layer][:, :3] = 99.0
     spare = torch.zeros(SHAPE.kv_heads, 48, SHAPE.head_dim)
     rows = torch.tensor([[0, 5, 10, 23], [1, 2, 3, 20]])
-    cache.keep([rows] * SHAPE.layers, spare)
+    cache.keep(torch.stack([rows] * SHAPE.layers), spare, LayerCache(SHAPE, 4))
     assert cache.stored_tokens == 4
     assert cache.frames[2].tolist() == [[0, 1, 2, 5], [0, 0, 0, 5]]
     assert cache.patches[2].tolist() == [[0, 1, 2, 3], [1, 2, 3, 0]]
@@ -118,7 +118,7 @@ def test_the_table_keeps_rows_of_kept_frames_and_their_thumbnails():
         table.add(frame, frame * 10, 0, f'eye{frame}', seen_from, 4.0, False, small)
     assert [table.thumbnail(table.find(f)) is None for f in range(5)] == [
         True, True, False, False, False]
-    table.retain(0, np.array([1, 3, 4]), np.array([0.5, 2.0, 4.0], np.float32))
+    table.retain(0, np.array([0, 0.5, 0, 2, 4]))
     assert [row['frame'] for row in table.rows] == [1, 3, 4] and table.find(2) is None
     kept = table.describe(table.find(3), ('front',))
     assert (kept.stamp_ns, kept.frame_id, kept.pose, kept.kept_tokens) == (30, 'eye3', pose, 2.0)
@@ -173,7 +173,7 @@ def test_retain_leaves_other_cameras_alone():
     table = FrameTable(6, 0, (1, 1))
     for frame in range(4):
         table.add(frame, 0, frame % 2, '', None, 1.0, False, None)
-    table.retain(0, np.array([], np.int64), np.array([], np.float32))
+    table.retain(0, np.zeros(4))
     assert [int(row['frame']) for row in table.rows] == [1, 3]
 
 

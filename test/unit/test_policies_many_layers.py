@@ -5,6 +5,7 @@
 from dataclasses import replace
 
 from infinipot_ros.errors import ConfigError
+from infinipot_ros.memory import cache_kernels
 from infinipot_ros.memory.compression import Compression
 from infinipot_ros.memory.policies import POLICIES
 from memory_testing import digest, filled
@@ -55,6 +56,7 @@ def test_a_memory_is_the_same_whether_layers_go_together_or_alone(name, monkeypa
         return sizes[-1]
 
     layers_at_once = Compression.layers_at_once
+    monkeypatch.setattr(cache_kernels, '_LIBRARY', None)
     monkeypatch.setattr(Compression, 'layers_at_once', noted)
     together = filled(tiny(), 40, **settings)
     assert set(sizes) == {tiny().shape.layers}

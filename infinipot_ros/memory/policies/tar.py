@@ -8,6 +8,7 @@ InfiniPot-V, Eq. 4: s(t, i, j) = -1/r sum_t' cos(K[t, i, j], K_recent[t', i, j])
 
 from __future__ import annotations
 
+from infinipot_ros.memory.cache_kernels import CacheKernels
 from infinipot_ros.memory.policies.frame_means import frame_means
 from infinipot_ros.memory.policies.layer_view import LayerView
 from infinipot_ros.memory.policies.registry import register
@@ -69,7 +70,12 @@ def past_frame_scores(view: LayerView) -> Tensor:
     return means.gather(1, place).masked_fill(view.recent, torch.inf)
 
 
-@register('tar', 'recent frames, then the tokens least like them (Eq. 5)', many_layers=True)
+@register(
+    'tar',
+    'recent frames, then the tokens least like them (Eq. 5)',
+    many_layers=True,
+    kernel=CacheKernels.tar,
+)
 def select_tar(view: LayerView, budget: int) -> Tensor:
     """Keep the recent frames and the least redundant past tokens."""
     view = view.fitted(budget)

@@ -1,0 +1,180 @@
+# SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+# SPDX-License-Identifier: Apache-2.0
+"""
+What src/cache_kernels.c does to a cache in the CPU's memory, for all layers in one call.
+
+The library is built with the ROS package. Without it, and for caches elsewhere, PyTorch does the
+same layer by layer; in a small model its calls cost many times more than their arithmetic.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any, cast, TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from infinipot_ros.memory.layer_cache import LayerCache
+
+LIBRARY = 'libinfinipot_ros_cache_kernels.so'
+_VERSION = 1
+_SCORED = (torch.float32, torch.bfloat16)
+
+logger = logging.getLogger(__name__)
+
+
+class _Cache(ctypes.Structure):
+    """The structure Cache of the library."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in (
+            'layers', 'heads', 'prefix', 'capacity', 'width', 'element_bytes')),
+        *((name, ctypes.c_void_p) for name in ('keys', 'values', 'frame', 'patch')),
+    )
+
+
+class _Table(ctypes.Structure):
+    """The structure Table of the library."""
+
+    _fields_ = (('rows', ctypes.c_void_p), *((name, ctypes.c_int64) for name in (
+        'count', 'bytes', 'frame', 'camera', 'kept')))
+
+
+def load(name: str = LIBRARY) -> ctypes.CDLL | None:
+    """Return the library as the dynamic linker finds it, or None where it is of no use."""
+    try:
+        library = ctypes.CDLL(name)
+        version = library.infinipot_kernels_version()
+    except (OSError, AttributeError) as error:
+        logger.debug('no kernels in C, PyTorch does their work: %s', error)
+        return None
+    if version != _VERSION:
+        logger.warning(
+            '%s is of version %d and not %d, so PyTorch does its work: build the package again',
+            name, version, _VERSION)
+        return None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    library.infinipot_part.argtypes = [pointer, pointer, number, pointer, pointer, number]
+    library.infinipot_join.argtypes = [pointer, pointer, number, pointer, pointer, number]
+    library.infinipot_recount.argtypes = [pointer, number, pointer, *[number] * 3]
+    library.infinipot_recount.restype = number
+    library.infinipot_choose_tar.argtypes = [pointer, *[number] * 4, pointer]
+    library.infinipot_part.restype = library.infinipot_join.restype = None
+    return library
+
+
+_LIBRARY = load()
+
+
+class CacheKernels:
+    """The library's functions for one cache, which must not change its tensors for others."""
+
+    def __init__(self, library: ctypes.CDLL, cache: LayerCache) -> None:
+        """Look the addresses up."""
+        shape = cache.shape
+        self.library = library
+        self.dtype = shape.dtype
+        self.layers_and_heads = (shape.layers, shape.kv_heads)
+        pointers = ctypes.c_void_p * shape.layers
+        # Held, because the structure has their addresses only.
+        self._tables = tuple(
+            pointers(*(tensor.data_ptr() for tensor in tensors))
+            for tensors in (cache.keys, cache.values)
+        )
+        self._cache = _Cache(
+            shape.layers, shape.kv_heads, cache.prefix, cache.capacity, shape.head_dim,
+            shape.dtype.itemsize, *map(ctypes.addressof, self._tables),
+            cache.frame.data_ptr(), cache.patch.data_ptr())
+        self._address = ctypes.addressof(self._cache)
+
+    def part(
+        self, rows: Tensor, stored: int, spare: Tensor, stash: CacheKernels, room: int
+    ) -> None:
+        """
+        Put rows [L, H, C] of `stored` first, and those between them behind these.
+
+        Keys and values of the first `room` of the latter are then in `stash` as well.
+        """
+        self._check(rows, stored, spare, stash, room)
+        self.library.infinipot_part(
+            self._address, rows.data_ptr(), rows.shape[2], spare.data_ptr(), stash._address, room)
+
+    def join(
+        self, rows: Tensor, stored: int, spare: Tensor, stash: CacheKernels, room: int
+    ) -> None:
+        """Undo `part`, whatever was written to `room` rows behind those that it put first."""
+        self._check(rows, stored, spare, stash, room)
+        self.library.infinipot_join(
+            self._address, rows.data_ptr(), rows.shape[2], spare.data_ptr(), stash._address, room)
+
+    def _check(
+        self, rows: Tensor, stored: int, spare: Tensor, stash: CacheKernels, room: int
+    ) -> None:
+        """Raise ValueError where the library would read or write what it must not."""
+        count = rows.shape[-1]
+        row_bytes = max(self._cache.width * self._cache.element_bytes, torch.int32.itemsize)
+        if not (
+            rows.dtype == torch.int64
+            and rows.shape[:-1] == self.layers_and_heads
+            and rows.is_contiguous()
+            and 0 < count <= stored <= self._cache.capacity
+            and room <= min(stored - count, stash._cache.capacity)
+            and (stored - count) * row_bytes <= spare.nbytes
+        ):
+            raise ValueError(
+                f'cannot move {list(rows.shape)} rows of {stored} through {spare.nbytes} bytes '
+                f'with {room} of those that go in a stash of {stash._cache.capacity}'
+            )
+
+    def recount(
+        self, stored: int, table: TableRows, camera: int, whole_from: int, whole: int
+    ) -> int:
+        """
+        Note in a camera's rows of a table how many of the `stored` tokens heads have, on average.
+
+        From frame `whole_from` on it is `whole`. Returns how many rows have nothing left.
+        """
+        return cast(int, self.library.infinipot_recount(
+            self._address, stored, table.address, camera, whole_from, whole))
+
+    def tar(self, stored: int, patches: int, recent_frames: int, budget: int) -> Tensor | None:
+        """
+        Return the rows [L, H, budget] of recent frames and the tokens least like them (Eq. 5).
+
+        None where keys have a type that it does not read, or a case asks for more than this.
+        """
+        if self.dtype not in _SCORED:
+            return None
+        rows = torch.empty((*self.layers_and_heads, budget), dtype=torch.int64)
+        failed = self.library.infinipot_choose_tar(
+            self._address, stored, patches, recent_frames, budget, rows.data_ptr())
+        return None if failed else rows
+
+
+class TableRows:
+    """Where the library finds the rows of a frame table, which stay where they are."""
+
+    def __init__(self, rows: npt.NDArray[np.void]) -> None:
+        """Look the address up, and where in a row its fields are."""
+        fields: Any = rows.dtype.fields
+        self._table = _Table(
+            rows.ctypes.data, 0, rows.dtype.itemsize,
+            *(fields[name][1] for name in ('frame', 'camera', 'kept')))
+        self.address = ctypes.addressof(self._table)
+
+    def first(self, count: int) -> TableRows:
+        """Return these, `count` of which are in use."""
+        self._table.count = count
+        return self
+
+
+def kernels_of(cache: LayerCache) -> CacheKernels | None:
+    """Return the kernels for a cache, or None where PyTorch has to do their work."""
+    if _LIBRARY is None or cache.shape.device.type != 'cpu':
+        return None
+    return CacheKernels(_LIBRARY, cache)

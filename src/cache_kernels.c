@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: 2026 The infinipot_ros authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A compression of a cache in the CPU's memory, each step of it for all layers in one call: choosing by
+// TaR, moving, counting. In a small model the calls of a tensor library cost more than the arithmetic.
+//
+// infinipot_ros/memory/cache_kernels.py calls these and checks what they take for granted. They write
+// only to rows that a cache has, and choose what the policies in PyTorch choose.
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// One build runs on every x86-64, and uses wider registers where there are some. Without fused
+// multiplication, so that both come to the same sums.
+#define ON_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+#else
+#define ON_EACH_PROCESSOR
+#endif
+#define INLINED static inline __attribute__((always_inline))
+#define LANES 8
+#define LEAST_NORM 1e-12f
+
+typedef float Lanes __attribute__((vector_size(4 * LANES)));
+typedef float HalfOfLanes __attribute__((vector_size(2 * LANES)));
+
+// One segment of a memory. Each of keys[layer], values[layer] is [heads, prefix + capacity, width].
+typedef struct {
+  int64_t layers, heads, prefix, capacity, width, element_bytes;
+  char *const *keys;
+  char *const *values;
+  int32_t *frame;  // [layers, heads, capacity], as is patch
+  int32_t *patch;
+} Cache;
+
+enum { DONE = 0, NOT_HERE = 1 };
+
+// Counts up with every change of a signature or a structure.
+int32_t infinipot_kernels_version(void) { return 1; }
+
+static int64_t row_bytes(const Cache *cache) { return cache->width * cache->element_bytes; }
+
+static char *row_of(const Cache *cache, char *base, int64_t head, int64_t row)
+{
+  return base + (head * (cache->prefix + cache->capacity) + cache->prefix + row) * row_bytes(cache);
+}
+
+static int64_t label_of(const Cache *cache, int64_t layer, int64_t head)
+{
+  return (layer * cache->heads + head) * cache->capacity;
+}
+
+// ---------------------------------------------------------------------------------------- moving
+
+// Rows `kept` go to the front and those between them behind these, all in their order.
+static void part(char *rows, int64_t bytes, const int64_t *kept, int64_t count, char *spare)
+{
+  int64_t next = 0, gone = 0;
+  for (int64_t i = 0, run; i < count; i += run) {
+    int64_t first = kept[i];
+    for (run = 1; i + run < count && kept[i + run] == first + run;) run++;
+    memcpy(spare + gone * bytes, rows + next * bytes, (first - next) * bytes);
+    gone += first - next;
+    memmove(rows + i * bytes, rows + first * bytes, run * bytes);
+    next = first + run;
+  }
+  // Rows behind the last of the kept are in their places.
+  memcpy(rows + count * bytes, spare, gone * bytes);
+}
+
+// The way back from what `part` did.
+static void join(char *rows, int64_t bytes, const int64_t *kept, int64_t count, char *spare)
+{
+  int64_t gone = kept[count - 1] + 1 - count;
+  memcpy(spare, rows + count * bytes, gone * bytes);
+  for (int64_t end = count, run; end > 0; end -= run) {
+    for (run = 1; run < end && kept[end - run - 1] == kept[end - run] - 1;) run++;
+    int64_t first = kept[end - run], before = run < end ? kept[end - run - 1] + 1 : 0;
+    memmove(rows + first * bytes, rows + (end - run) * bytes, run * bytes);
+    gone -= first - before;
+    memcpy(rows + before * bytes, spare + gone * bytes, (first - before) * bytes);
+  }
+}
+
+// As `part`, for numbers: too short for a copy of each run.
+static void part_labels(int32_t *labels, const int64_t *kept, int64_t count, int32_t *spare)
+{
+  int64_t gone = 0, last = kept[count - 1];
+  for (int64_t i = 0, row = 0; row <= last; row++) {
+    if (row == kept[i]) labels[i++] = labels[row];
+    else spare[gone++] = labels[row];
+  }
+  memcpy(labels + count, spare, gone * sizeof *labels);
+}
+
+// Of one head's keys or values; the first `room` rows behind those kept are in the stash as well.
+static void part_rows(
+  const Cache *cache, char *base, int64_t head, const int64_t *kept, int64_t count, char *spare,
+  const Cache *stash, char *stash_base, int64_t room)
+{
+  char *rows = row_of(cache, base, head, 0);
+  int64_t bytes = row_bytes(cache);
+  part(rows, bytes, kept, count, spare);
+  if (room) memcpy(row_of(stash, stash_base, head, 0), rows + count * bytes, room * bytes);
+}
+
+static void join_rows(
+  const Cache *cache, char *base, int64_t head, const int64_t *kept, int64_t count, char *spare,
+  const Cache *stash, char *stash_base, int64_t room)
+{
+  char *rows = row_of(cache, base, head, 0);
+  int64_t bytes = row_bytes(cache);
+  if (room) memcpy(rows + count * bytes, row_of(stash, stash_base, head, 0), room * bytes);
+  join(rows, bytes, kept, count, spare);
+}
+
+// kept: [layers, heads, count], rising, count > 0. spare: as many rows as one head can lose. stash: a cache of
+// the same shape; `room`, not more than go, are the rows that will be written before a way back.
+void infinipot_part(
+  const Cache *cache, const int64_t *kept, int64_t count, char *spare, const Cache *stash, int64_t room)
+{
+  for (int64_t layer = 0; layer < cache->layers; layer++)
+    for (int64_t head = 0; head < cache->heads; head++, kept += count) {
+      int64_t label = label_of(cache, layer, head);
+      part_rows(cache, cache->keys[layer], head, kept, count, spare, stash, stash->keys[layer], room);
+      part_rows(cache, cache->values[layer], head, kept, count, spare, stash, stash->values[layer], room);
+      part_labels(cache->frame + label, kept, count, (int32_t *)spare);
+      part_labels(cache->patch + label, kept, count, (int32_t *)spare);
+    }
+}
+
+void infinipot_join(
+  const Cache *cache, const int64_t *kept, int64_t count, char *spare, const Cache *stash, int64_t room)
+{
+  for (int64_t layer = 0; layer < cache->layers; layer++)
+    for (int64_t head = 0; head < cache->heads; head++, kept += count) {
+      int64_t label = label_of(cache, layer, head);
+      join_rows(cache, cache->keys[layer], head, kept, count, spare, stash, stash->keys[layer], room);
+      join_rows(cache, cache->values[layer], head, kept, count, spare, stash, stash->values[layer], room);
+      join((char *)(cache->frame + label), sizeof *cache->frame, kept, count, spare);
+      join((char *)(cache->patch + label), sizeof *cache->patch, kept, count, spare);
+    }
+}
+
+// -------------------------------------------------------------------------------------- counting
+
+// The rows of a frame table, rising by frame: their number, bytes of a row, and where in it are the frame
+// (int64), the camera (int16) and what is kept of the frame (float).
+typedef struct {
+  char *rows;
+  int64_t count, bytes, frame, camera, kept;
+} Table;
+
+static char *field_of(const Table *table, int64_t row, int64_t offset)
+{
+  return table->rows + row * table->bytes + offset;
+}
+
+INLINED int64_t frame_in(const Table *table, int64_t row)
+{
+  int64_t frame;
+  memcpy(&frame, field_of(table, row, table->frame), sizeof frame);
+  return frame;
+}
+
+INLINED int is_of(const Table *table, int64_t row, int64_t camera)
+{
+  int16_t owner;
+  memcpy(&owner, field_of(table, row, table->camera), sizeof owner);
+  return owner == camera;
+}
+
+// Note in a camera's rows how many tokens the heads have stored of each frame, on average; from the frame
+// `whole_from` on this is `whole`. Returns how many of its rows have nothing left.
+int64_t infinipot_recount(
+  const Cache *cache, int64_t stored, const Table *table, int64_t camera, int64_t whole_from, int64_t whole)
+{
+  int64_t heads = cache->layers * cache->heads, empty = 0;
+  float kept = 0;
+  for (int64_t row = 0; row < table->count; row++)
+    if (is_of(table, row, camera)) memcpy(field_of(table, row, table->kept), &kept, sizeof kept);
+  for (int64_t head = 0; head < heads; head++) {
+    const int32_t *frame = cache->frame + head * cache->capacity;
+    for (int64_t i = 0, row = 0, run; i < stored; i += run) {
+      for (run = 1; i + run < stored && frame[i + run] == frame[i];) run++;
+      while (row < table->count && frame_in(table, row) < frame[i]) row++;
+      if (row == table->count) break;
+      if (frame_in(table, row) != frame[i] || !is_of(table, row, camera)) continue;
+      char *place = field_of(table, row, table->kept);
+      memcpy(&kept, place, sizeof kept);
+      kept += (float)run;
+      memcpy(place, &kept, sizeof kept);
+    }
+  }
+  for (int64_t row = 0; row < table->count; row++) {
+    if (!is_of(table, row, camera)) continue;
+    char *place = field_of(table, row, table->kept);
+    memcpy(&kept, place, sizeof kept);
+    kept = frame_in(table, row) >= whole_from ? (float)whole : kept / (float)heads;
+    memcpy(place, &kept, sizeof kept);
+    empty += kept == 0;
+  }
+  return empty;
+}
+
+// ------------------------------------------------------------------------------------------- TaR
+
+INLINED float sum_of(const Lanes *lanes)
+{
+  HalfOfLanes low, high;
+  memcpy(&low, lanes, sizeof low);
+  memcpy(&high, (const char *)lanes + sizeof low, sizeof high);
+  low += high;
+  return (low[0] + low[2]) + (low[1] + low[3]);
+}
+
+// The products of a row with itself and with another.
+INLINED void multiply(const float *row, const float *other, int64_t width, float *square, float *product)
+{
+  Lanes squares = {0}, products = {0}, a, b;
+  float square_rest = 0, product_rest = 0;
+  int64_t i = 0;
+  for (; i + LANES <= width; i += LANES) {
+    memcpy(&a, row + i, sizeof a);
+    memcpy(&b, other + i, sizeof b);
+    squares += a * a;
+    products += a * b;
+  }
+  for (; i < width; i++) {
+    square_rest += row[i] * row[i];
+    product_rest += row[i] * other[i];
+  }
+  *square = sum_of(&squares) + square_rest;
+  *product = sum_of(&products) + product_rest;
+}
+
+INLINED const float *as_float(const char *row, int64_t width, int64_t element_bytes, float *room)
+{
+  if (element_bytes == sizeof(float)) return (const float *)row;
+  // bfloat16 is the upper half of a float.
+  for (int64_t i = 0; i < width; i++) {
+    uint16_t half;
+    memcpy(&half, row + i * sizeof half, sizeof half);
+    uint32_t bits = (uint32_t)half << 16;
+    memcpy(room + i, &bits, sizeof bits);
+  }
+  return room;
+}
+
+// The ids of the newest `frames` frames that any head of a layer holds, falling; returns how many.
+static int64_t newest_frames(const Cache *cache, int64_t layer, int64_t stored, int64_t patches, int64_t frames, int32_t *ids)
+{
+  int64_t found = 0, oldest = stored - frames * patches;
+  for (int64_t head = 0; head < cache->heads; head++) {
+    const int32_t *frame = cache->frame + label_of(cache, layer, head);
+    for (int64_t i = stored - 1; i >= 0 && i >= oldest; i--) {
+      if (i + 1 < stored && frame[i] == frame[i + 1]) continue;
+      int64_t place = found;
+      while (place > 0 && ids[place - 1] < frame[i]) place--;
+      if (place == frames) break;
+      if (place > 0 && ids[place - 1] == frame[i]) continue;
+      if (found < frames) found++;
+      memmove(ids + place + 1, ids + place, (found - 1 - place) * sizeof *ids);
+      ids[place] = frame[i];
+    }
+  }
+  return found;
+}
+
+// How many tokens of a head are older than a frame.
+static int64_t older_than(const int32_t *frame, int64_t stored, int32_t id)
+{
+  int64_t past = stored;
+  while (past > 0 && frame[past - 1] >= id) past--;
+  return past;
+}
+
+// Minus the mean cosine of past keys to the recent ones at their patch (InfiniPot-V, Eq. 4), as integers
+// in the order of the scores. Whether every patch lies in the grid. squares, products: room for `past` numbers.
+ON_EACH_PROCESSOR
+static int score(
+  const char *keys, const int32_t *patch, int64_t past, int64_t stored, int64_t patches, int64_t width,
+  int64_t element_bytes, float *means, int32_t *counts, float *room, float *squares, float *products, uint32_t *scores)
+{
+  float square, product;
+  int outside = 0;
+  for (int64_t i = 0; i < stored; i++) outside |= patch[i] < 0 || patch[i] >= patches;
+  if (outside) return 0;
+  memset(means, 0, patches * width * sizeof *means);
+  memset(counts, 0, patches * sizeof *counts);
+  for (int64_t i = past; i < stored; i++) {
+    const float *key = as_float(keys + i * width * element_bytes, width, element_bytes, room);
+    float *mean = means + patch[i] * width;
+    multiply(key, key, width, &square, &product);
+    float norm = fmaxf(sqrtf(square), LEAST_NORM);
+    for (int64_t d = 0; d < width; d++) mean[d] += key[d] / norm;
+    counts[patch[i]]++;
+  }
+  for (int64_t p = 0; p < patches; p++)
+    for (int64_t d = 0; counts[p] > 1 && d < width; d++) means[p * width + d] /= (float)counts[p];
+  for (int64_t i = 0; i < past; i++) {
+    const float *key = as_float(keys + i * width * element_bytes, width, element_bytes, room);
+    multiply(key, means + patch[i] * width, width, squares + i, products + i);
+  }
+  for (int64_t i = 0; i < past; i++) {
+    float norm = sqrtf(squares[i]);
+    // A zero less the cosine, so that there is one zero.
+    float redundancy = 0.0f - products[i] / (norm < LEAST_NORM ? LEAST_NORM : norm);
+    uint32_t bits;
+    memcpy(&bits, &redundancy, sizeof bits);
+    // Infinity or no number: a key or a sum too large for its type, of which nothing is known.
+    bits = (bits & 0x7f800000u) == 0x7f800000u ? 0 : bits;
+    scores[i] = bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+  }
+  return 1;
+}
+
+// The `count` highest of `size` scores are those above the result, and the first `ties` equal to it.
+// What is left of `room` (as many numbers) means nothing.
+static uint32_t least_of_top(const uint32_t *scores, int64_t size, int64_t count, uint32_t *room, int64_t *ties)
+{
+  uint32_t found = 0;
+  memcpy(room, scores, size * sizeof *room);
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    int32_t tally[256] = {0};
+    uint32_t digit = 255;
+    for (int64_t i = 0; i < size; i++) tally[room[i] >> shift & 255]++;
+    for (; tally[digit] < count; digit--) count -= tally[digit];
+    found |= digit << shift;
+    int64_t left = 0;
+    for (int64_t i = 0; i < size; i++) {
+      uint32_t candidate = room[i];
+      room[left] = candidate;
+      left += (candidate >> shift & 255) == digit;
+    }
+    size = left;
+  }
+  *ties = count;
+  return found;
+}
+
+// Rows [layers, heads, count], rising, of the newest frames and the past tokens least like them (Eq. 5).
+// NOT_HERE, with `rows` undefined, where there is no memory, the recent frames alone are too many or a
+// patch lies outside the grid.
+int infinipot_choose_tar(
+  const Cache *cache, int64_t stored, int64_t patches, int64_t recent_frames, int64_t count, int64_t *rows)
+{
+  int64_t width = cache->width;
+  int32_t *ids = malloc((recent_frames + 1) * sizeof *ids);
+  float *means = malloc((patches + 1) * width * sizeof *means);
+  int32_t *counts = malloc(patches * sizeof *counts);
+  uint32_t *scores = malloc(2 * stored * sizeof *scores);
+  float *products = malloc(2 * stored * sizeof *products);
+  int result = ids && means && counts && scores && products ? DONE : NOT_HERE;
+  for (int64_t layer = 0; result == DONE && layer < cache->layers; layer++) {
+    int64_t frames = newest_frames(cache, layer, stored, patches, recent_frames, ids);
+    // More recent frames than fit would push out everything older: the oldest of them become past.
+    for (int64_t head = 0; head < cache->heads; head++) {
+      const int32_t *frame = cache->frame + label_of(cache, layer, head);
+      while (frames > 1 && stored - older_than(frame, stored, ids[frames - 1]) > count) frames--;
+    }
+    for (int64_t head = 0; head < cache->heads; head++) {
+      int64_t label = label_of(cache, layer, head);
+      int64_t past = older_than(cache->frame + label, stored, ids[frames - 1]);
+      int64_t wanted = count - (stored - past), ties;
+      if (wanted < 0 || !score(
+            row_of(cache, cache->keys[layer], head, 0), cache->patch + label, past, stored, patches, width,
+            cache->element_bytes, means, counts, means + patches * width, products, products + stored, scores)) {
+        result = NOT_HERE;
+        break;
+      }
+      int64_t *kept = rows + (layer * cache->heads + head) * count, at = 0;
+      uint32_t least = UINT32_MAX;
+      if (wanted > 0) least = least_of_top(scores, past, wanted, scores + stored, &ties);
+      else ties = 0;
+      for (int64_t i = 0; i < past; i++) {
+        int tie = scores[i] == least && ties > 0;
+        ties -= tie;
+        if (scores[i] > least || tie) kept[at++] = i;
+      }
+      for (int64_t i = past; i < stored; i++) kept[at++] = i;
+    }
+  }
+  free(ids);
+  free(means);
+  free(counts);
+  free(scores);
+  free(products);
+  return result;
+}
