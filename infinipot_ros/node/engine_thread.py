@@ -32,7 +32,7 @@ class EngineThread:
         self.max_frames = 8
         self.describe_prompt = ''
         self.memory: VideoMemory | None = None  # replaced in the thread only
-        self.status: MemoryStatus | None = None
+        self.status: MemoryStatus | None = None  # as of the last piece of work
         self.dropped: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         # spent on frames, compression, answers
@@ -75,7 +75,6 @@ class EngineThread:
         self.memory = memory
         self.forget_pictures()
         self._model_lock = lock or threading.Lock()
-        self.status = memory.status() if memory is not None else None
 
     def replace_memory(self, memory: VideoMemory) -> None:
         """Go on with another memory of the same model; only from a function given to `call`."""
@@ -189,6 +188,7 @@ class EngineThread:
             self.busy_since = None
 
     def _step(self) -> None:
+        """Do one piece of work; who has waited for it finds the status that it has left."""
         with self._wake:
             job = self._jobs.popleft() if self._jobs else None
             question = None
@@ -197,30 +197,32 @@ class EngineThread:
             describe = job is None and question is None and self._describe
             if describe:
                 self._describe = False
-        if job is not None:
-            self._do_job(job)
-        elif question is not None:
-            self._answer(question)
-        elif describe:
-            self._describe_now()
-        else:
-            self._add_waiting(1)
-        self._take_stock()
-
-    def _take_stock(self) -> None:
-        if self.memory is not None:
-            self.status = self.memory.status()
+        try:
+            if job is not None:
+                self._do_job(job)
+            elif question is not None:
+                self._answer(question)
+            elif describe:
+                self._describe_now()
+            else:
+                self._add_waiting(1)
+            self.status = None if self.memory is None else self.memory.status()
+        finally:
+            for waited_for in (job, question):
+                if waited_for is not None:
+                    waited_for.done.set()
+        if question is not None and question.answer is not None:
+            self._tell(self._hooks.on_answer, question, question.answer)
 
     def _do_job(self, job: Job) -> None:
-        if not job.abandoned:
-            try:
-                job.result = job.function()
-                self._take_stock()  # who has waited for the job finds what it has done
-            except BaseException as error:  # raised again where it is waited for
-                job.error = failure(error)
-                if job.told:
-                    self._tell(self._hooks.on_error, 'engine', job.error)
-        job.done.set()
+        if job.abandoned:
+            return
+        try:
+            job.result = job.function()
+        except BaseException as error:  # raised again where it is waited for
+            job.error = failure(error)
+            if job.told:
+                self._tell(self._hooks.on_error, 'engine', job.error)
 
     def _answer(self, question: Question) -> None:
         started = time.monotonic()
@@ -228,7 +230,6 @@ class EngineThread:
             self._catch_up(question)
             question.answer = self._ask_memory(question)
             self.counts['answered'] += 1
-            self._take_stock()
         except BaseException as error:  # raised again where it is waited for
             question.error = failure(error)
             if not isinstance(error, Cancelled | TimeoutError):
@@ -238,9 +239,6 @@ class EngineThread:
             with self._wake:
                 self._running = None
             self.seconds['answers'] += time.monotonic() - started
-            question.done.set()
-        if question.answer is not None:
-            self._tell(self._hooks.on_answer, question, question.answer)
 
     def _catch_up(self, question: Question) -> None:
         """Bring the memory up to now: what waits (the queue bounds it), then the newest frames."""
@@ -272,7 +270,7 @@ class EngineThread:
 
     def _describe_now(self) -> None:
         """Describe; a question that comes meanwhile goes first, and the description is retried."""
-        if self.memory is None or self.memory.status().frames_seen == 0:
+        if self.memory is None or self.status is None or self.status.frames_seen == 0:
             return
         with self._model_lock:
             prompt = {'prompt': self.describe_prompt} if self.describe_prompt else {}

@@ -266,7 +266,7 @@ def test_what_a_policy_raises_to_end_the_process_ends_no_thread(
     settle(engine)
     with pytest.raises(RuntimeError, match=f'{kind.__name__} was raised: no licence'):
         engine.ask(question()).wait()
-    memory.frames_seen = 1
+    engine.call(lambda: setattr(memory, 'frames_seen', 1), PATIENCE_S)
     engine.describe()
     settle(engine)
     with pytest.raises(RuntimeError, match=kind.__name__):
@@ -300,7 +300,13 @@ def test_the_picture_that_a_camera_has_sent_before_is_left_out(engine, memory) -
     assert engine.dropped == {'stuck': 2, 'model failed': 1}
 
 
-def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, told) -> None:
+@pytest.mark.parametrize(('interrupt', 'log'), [
+    (lambda engine: engine.ask(question('first')), ['ask describe', 'ask first', 'ask describe']),
+    (lambda engine: engine.post(lambda: None), ['ask describe', 'ask describe']),
+    (lambda engine: engine.post(lambda: None, urgent=False), ['ask describe'])],
+    ids=['a question', 'a job', 'drawing'])
+def test_a_description_gives_way_to_questions_and_jobs_but_not_to_drawing_and_is_retried(
+        engine, memory, told, interrupt, log) -> None:
     engine.offer(frame(1))
     settle(engine)
     gate = Gate()
@@ -308,11 +314,11 @@ def test_a_description_gives_way_to_a_question_and_is_retried(engine, memory, to
     engine.describe()
     engine.describe()
     gate.wait_until_entered()
-    item = engine.ask(question('first'))
+    interrupt(engine)
     gate.opened.set()
-    assert item.wait().text == 'FIRST'
+    until(lambda: told)
     settle(engine)
-    assert memory.log == ['frame 1', 'ask describe', 'ask first', 'ask describe']
+    assert memory.log == ['frame 1', *log]
     assert [what for what, _ in told] == ['description']
 
 
@@ -326,24 +332,6 @@ def test_a_description_that_fails_is_told_and_not_counted(engine, memory, told) 
     assert [(what, str(error)) for what, error in told] == [
         ('description', 'the prompt is too long')]
     assert not engine.counts['described']
-
-
-@pytest.mark.parametrize(('urgent', 'descriptions'), [(True, 2), (False, 1)])
-def test_a_description_gives_way_to_jobs_but_not_to_drawing(
-        engine, memory, urgent, descriptions) -> None:
-    engine.offer(frame(1))
-    settle(engine)
-    gate = Gate()
-    memory.during_ask = gate
-    engine.describe()
-    gate.wait_until_entered()
-    engine.post(lambda: None, urgent=urgent)
-    gate.opened.set()
-    until(lambda: len(memory.log) > descriptions)
-    engine.offer(frame(2))
-    until(lambda: memory.log[-1] == 'frame 2')
-    memory.log.pop()
-    assert memory.log[1:] == ['ask describe'] * descriptions
 
 
 def test_jobs_return_raise_and_time_out(engine, memory) -> None:
@@ -370,19 +358,32 @@ def test_an_error_that_no_one_waits_for_is_told(engine, told) -> None:
     assert [(what, type(error)) for what, error in told] == [('engine', ValueError)]
 
 
-def test_who_has_waited_finds_the_state_after_it(engine, memory) -> None:
+def test_who_has_waited_finds_the_state_after_it_which_is_taken_once(engine, memory) -> None:
     """The end of a job or a question is told last, when its status is there already."""
-    status = memory.status
+    status, taken = memory.status, []
 
     def slow() -> Any:
         time.sleep(0.1)
-        return status()
-    memory.status = slow
+        taken.append(status())
+        return taken[-1]
+    engine.call(lambda: setattr(memory, 'status', slow), PATIENCE_S)
     engine.call(lambda: setattr(memory, 'frames_seen', 7), PATIENCE_S)
     assert engine.status.frames_seen == 7
     memory.during_ask = lambda call: setattr(memory, 'frames_seen', 8)
     engine.ask(question()).wait()
     assert engine.status.frames_seen == 8
+    engine.describe()
+    engine.offer(frame(1))
+    until(lambda: engine.status.frames_seen == 9)
+    assert [seen.frames_seen for seen in taken] == [0, 7, 8, 8, 9]
+
+
+def test_a_status_that_cannot_be_had_is_told_and_costs_no_answer(engine, memory, told) -> None:
+    memory.status = lambda: 1 // 0
+    assert engine.call(lambda: 42, PATIENCE_S) == 42
+    assert engine.ask(question('a')).wait().text == 'A'
+    until(lambda: len(told) == 2)
+    assert [(what, type(error)) for what, error in told] == [('engine', ZeroDivisionError)] * 2
 
 
 def test_two_engines_take_turns_on_one_model(engine, memory) -> None:
