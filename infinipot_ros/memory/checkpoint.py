@@ -1,22 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
 """
-A memory on disk: one safetensors file, written whole or not at all, read only if it is whole.
+What of a memory is in its file, and how a memory is made from that again.
 
 The sinks and the instant cache are not in it: both follow from the model and the feature buffer.
+How the file is written and read is the matter of `checkpoint_file`.
 """
 
-from collections.abc import Iterable, Iterator
-import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-import hashlib
-import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 from infinipot_ros.errors import CheckpointError, InfinipotError
+from infinipot_ros.memory import checkpoint_file
 from infinipot_ros.memory.camera_memory import CameraMemory, put_picture
 from infinipot_ros.memory.compression import check_layers, check_state
 from infinipot_ros.memory.config import MemoryConfig
@@ -26,13 +24,9 @@ from infinipot_ros.memory.policies.registry import Policy
 from infinipot_ros.memory.saved_facts import check_kinds, check_memory
 from infinipot_ros.memory.state import MemoryState
 import numpy as np
-from safetensors import safe_open, SafetensorError
-from safetensors.torch import save_file
 import torch
 from torch import Tensor
 
-FORMAT = 'infinipot_ros memory'
-VERSION = 1
 _STORE = 'store.'
 #: What reading tensors and facts of any kind may raise.
 _RAW = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError)
@@ -55,41 +49,14 @@ def save(state: MemoryState, path: Path) -> None:
 
     Raises CheckpointError when it cannot be written.
     """
-    tensors = dict(_tensors(state))
+    tensors = dict(named_tensors(state))
     try:
-        facts = facts_text(state)
+        text = facts_text(state)
     except (TypeError, ValueError) as error:
         raise CheckpointError(
             f'{path}: policy_options hold what a checkpoint cannot: {error}'
         ) from error
-    metadata = {'facts': facts, 'digest': _digest(facts, tensors)}
-    # No longer than it has to be: a file system that takes the name takes the draft's as well.
-    name = hashlib.blake2b(path.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()
-    draft = path.parent / f'.{name}.{os.getpid()}.part'
-    try:
-        _drop_drafts_of_the_dead(path.parent.glob(f'.{name}.*.part'))
-        save_file(tensors, draft, metadata)
-        _sync(draft)
-        os.replace(draft, path)
-        _sync(path.parent)
-    except (OSError, SafetensorError, ValueError) as error:
-        with contextlib.suppress(OSError, ValueError):
-            draft.unlink(missing_ok=True)
-        raise CheckpointError(
-            f'{path}: the memory cannot be written: {error}; check that the folder exists, may be '
-            'written to and has room, and that it is a name for a file'
-        ) from error
-
-
-def _drop_drafts_of_the_dead(drafts: Iterable[Path]) -> None:
-    """Delete what processes left that were killed while they wrote, so that no disk fills up."""
-    for draft in drafts:
-        try:
-            os.kill(int(draft.name.split('.')[-2]), 0)
-        except ProcessLookupError:
-            draft.unlink(missing_ok=True)
-        except (PermissionError, ValueError, OverflowError):
-            pass  # of another user's process, or not ours at all
+    checkpoint_file.write(path, text, tensors)
 
 
 def read(path: Path, model: VisionLanguageModel) -> Saved:
@@ -98,34 +65,7 @@ def read(path: Path, model: VisionLanguageModel) -> Saved:
 
     Raises CheckpointError where it is missing, torn, of another format, version or model.
     """
-    try:
-        if not path.is_file():
-            raise CheckpointError(f'{path}: no such checkpoint')
-        with path.open('rb'):
-            pass
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f'{path}: cannot be read: {error}') from error
-    try:
-        with safe_open(path, framework='pt') as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f'{path}: torn or no checkpoint ({error}); it is left as it is, use an older one'
-        ) from error
-    try:
-        facts = json.loads(metadata['facts'])
-        kind, version = facts['format'], facts['version']
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CheckpointError(f'{path}: not a checkpoint of infinipot_ros') from error
-    if kind != FORMAT or version != VERSION:
-        raise CheckpointError(
-            f'{path}: {kind} of version {version}; this program reads version {VERSION}'
-        )
-    if metadata.get('digest') != _digest(metadata['facts'], tensors):
-        raise CheckpointError(
-            f'{path}: damaged, its contents do not match their digest; use an older one'
-        )
+    facts, tensors = checkpoint_file.read(path)
     try:
         check_kinds(facts)
     except ValueError as error:
@@ -198,13 +138,11 @@ def _thresholds(config: MemoryConfig) -> tuple[object, ...]:
 
 def facts_text(state: MemoryState) -> str:
     """Return everything but tensors, the same text for the same memory."""
-    return json.dumps(_facts(state), sort_keys=True)
+    return checkpoint_file.facts_text(_facts(state))
 
 
 def _facts(state: MemoryState) -> dict[str, Any]:
     return {
-        'format': FORMAT,
-        'version': VERSION,
         'model': state.model.name,
         'fingerprint': state.model.fingerprint,
         'config': {
@@ -251,7 +189,8 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tensors(state: MemoryState) -> Iterator[tuple[str, Tensor]]:
+def named_tensors(state: MemoryState) -> Iterator[tuple[str, Tensor]]:
+    """Yield copies in host memory of all tensors that a file holds, by their names in it."""
     for camera in state.cameras:
         name, past = f'camera{camera.index}', camera.past
         start, stop = past.prefix, past.prefix + past.stored_tokens
@@ -342,20 +281,3 @@ def _restore_camera(
 
 def _named(tensors: dict[str, Tensor], start: str) -> dict[str, Tensor]:
     return {name[len(start):]: value for name, value in tensors.items() if name.startswith(start)}
-
-
-def _digest(facts: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.blake2b(facts.encode(), digest_size=32)
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f'{name} {tensor.dtype} {tuple(tensor.shape)}'.encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

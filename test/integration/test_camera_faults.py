@@ -26,7 +26,7 @@ from dds_world import (  # noqa: E402, I100
     WAIT_S,
     World,
 )
-from infinipot_ros.memory import checkpoint  # noqa: E402
+from infinipot_ros.memory import checkpoint, checkpoint_file  # noqa: E402
 from infinipot_ros.node import guarding  # noqa: E402
 from infinipot_ros.node.camera import LONGEST_SIDE_PX  # noqa: E402
 from infinipot_ros.node.compressed_images import rgb_to_jpeg  # noqa: E402
@@ -60,8 +60,8 @@ def jpeg(rgb: np.ndarray, stamp_ns: int, label: str = 'jpeg') -> CompressedImage
 def digest(node: Any) -> str:
     """Return a digest of all that a memory holds, taken in its own thread."""
     state = node.engine.memory._state
-    return str(node.engine.call(lambda: checkpoint._digest(
-        checkpoint.facts_text(state), dict(checkpoint._tensors(state))), WAIT_S))
+    return str(node.engine.call(lambda: checkpoint_file.digest(
+        checkpoint.facts_text(state), dict(checkpoint.named_tensors(state))), WAIT_S))
 
 
 def test_what_is_wrong_with_images_is_logged_once_and_leaves_the_memory(

@@ -6,6 +6,7 @@ from typing import Any
 
 from infinipot_ros.memory import (
     checkpoint,
+    checkpoint_file,
     MemoryConfig,
     question_selection,
     questions,
@@ -37,8 +38,8 @@ class Spy:
 def digest(memory: VideoMemory) -> str:
     """Return a digest of every stored token, frame, picture and counter of a memory."""
     state = memory._state
-    return checkpoint._digest(
-        checkpoint.facts_text(state), dict(checkpoint._tensors(state)))
+    return checkpoint_file.digest(
+        checkpoint.facts_text(state), dict(checkpoint.named_tensors(state)))
 
 
 def filled(model: Any, frames: int, scene: int = 0, **settings: Any) -> VideoMemory:

@@ -7,12 +7,11 @@ import os
 import re
 
 from infinipot_ros.errors import CheckpointError, ConfigError
-from infinipot_ros.memory import checkpoint, MemoryConfig, Pose, VideoMemory
+from infinipot_ros.memory import checkpoint_file, MemoryConfig, Pose, VideoMemory
 from infinipot_ros.memory.frame_table import ROW
 from infinipot_ros.memory.policies import POLICIES
 from memory_testing import add, CAP, digest, filled
 import pytest
-from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import pictures, tiny
 import torch
@@ -121,7 +120,7 @@ def test_another_model_or_version_is_refused(tmp_path, monkeypatch):
         VideoMemory.load(tmp_path / 'm', tiny('llava_onevision'))
     with pytest.raises(CheckpointError, match='dtype'):
         VideoMemory.load(tmp_path / 'm', tiny(dtype='float64'))
-    monkeypatch.setattr(checkpoint, 'VERSION', 2)
+    monkeypatch.setattr(checkpoint_file, 'VERSION', 2)
     with pytest.raises(CheckpointError, match='version 1'):
         VideoMemory.load(tmp_path / 'm', tiny())
 
@@ -214,13 +213,9 @@ def _refuse(_):
 
 def _edited(path, change):
     """Write a checkpoint anew, with other facts or tensors and the digest that goes with them."""
-    with safe_open(path, framework='pt') as file:
-        facts = json.loads(file.metadata()['facts'])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    facts, tensors = checkpoint_file.read(path)
     change(facts, tensors)
-    text = json.dumps(facts)
-    digest_now = checkpoint._digest(text, tensors)
-    save_file(tensors, path, {'facts': text, 'digest': digest_now})
+    checkpoint_file.write(path, json.dumps(facts), tensors)
 
 
 def _fact(value, *keys):
