@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 // One build runs on every x86-64, and uses wider registers where there are some. Without fused
 // multiplication, so that both come to the same sums.
 #define ON_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
@@ -147,10 +147,13 @@ void infinipot_join(
 // -------------------------------------------------------------------------------------- counting
 
 // The rows of a frame table, rising by frame: their number, bytes of a row, and where in it are the frame
-// (int64), the camera (int16) and what is kept of the frame (float).
+// (int64), the camera (int16), what is kept of the frame (float) and its thumbnail (int32, -1 for none).
+// freed: room for the thumbnails of rows that go.
 typedef struct {
   char *rows;
-  int64_t count, bytes, frame, camera, kept;
+  int64_t count, bytes, frame, camera, kept, thumbnail;
+  int32_t *freed;
+  int64_t freed_room, freed_count;
 } Table;
 
 static char *field_of(const Table *table, int64_t row, int64_t offset)
@@ -173,11 +176,11 @@ INLINED int is_of(const Table *table, int64_t row, int64_t camera)
 }
 
 // Note in a camera's rows how many tokens the heads have stored of each frame, on average; from the frame
-// `whole_from` on this is `whole`. Returns how many of its rows have nothing left.
-int64_t infinipot_recount(
-  const Cache *cache, int64_t stored, const Table *table, int64_t camera, int64_t whole_from, int64_t whole)
+// `whole_from` on this is `whole`. Its rows with nothing left go.
+void infinipot_retain(
+  const Cache *cache, int64_t stored, Table *table, int64_t camera, int64_t whole_from, int64_t whole)
 {
-  int64_t heads = cache->layers * cache->heads, empty = 0;
+  int64_t heads = cache->layers * cache->heads, left = 0;
   float kept = 0;
   for (int64_t row = 0; row < table->count; row++)
     if (is_of(table, row, camera)) memcpy(field_of(table, row, table->kept), &kept, sizeof kept);
@@ -194,15 +197,25 @@ int64_t infinipot_recount(
       memcpy(place, &kept, sizeof kept);
     }
   }
+  table->freed_count = 0;
   for (int64_t row = 0; row < table->count; row++) {
-    if (!is_of(table, row, camera)) continue;
-    char *place = field_of(table, row, table->kept);
-    memcpy(&kept, place, sizeof kept);
-    kept = frame_in(table, row) >= whole_from ? (float)whole : kept / (float)heads;
-    memcpy(place, &kept, sizeof kept);
-    empty += kept == 0;
+    if (is_of(table, row, camera)) {
+      char *place = field_of(table, row, table->kept);
+      memcpy(&kept, place, sizeof kept);
+      kept = frame_in(table, row) >= whole_from ? (float)whole : kept / (float)heads;
+      memcpy(place, &kept, sizeof kept);
+      if (kept == 0) {
+        int32_t thumbnail;
+        memcpy(&thumbnail, field_of(table, row, table->thumbnail), sizeof thumbnail);
+        if (thumbnail >= 0 && table->freed_count < table->freed_room)
+          table->freed[table->freed_count++] = thumbnail;
+        continue;
+      }
+    }
+    if (left != row) memcpy(field_of(table, left, 0), field_of(table, row, 0), table->bytes);
+    left++;
   }
-  return empty;
+  table->count = left;
 }
 
 // ------------------------------------------------------------------------------------------- TaR

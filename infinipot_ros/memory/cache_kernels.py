@@ -42,7 +42,9 @@ class _Table(ctypes.Structure):
     """The structure Table of the library."""
 
     _fields_ = (('rows', ctypes.c_void_p), *((name, ctypes.c_int64) for name in (
-        'count', 'bytes', 'frame', 'camera', 'kept')))
+        'count', 'bytes', 'frame', 'camera', 'kept', 'thumbnail')),
+        ('freed', ctypes.c_void_p), ('freed_room', ctypes.c_int64),
+        ('freed_count', ctypes.c_int64))
 
 
 def load(name: str = LIBRARY) -> ctypes.CDLL | None:
@@ -61,10 +63,10 @@ def load(name: str = LIBRARY) -> ctypes.CDLL | None:
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     library.infinipot_part.argtypes = [pointer, pointer, number, pointer, pointer, number]
     library.infinipot_join.argtypes = [pointer, pointer, number, pointer, pointer, number]
-    library.infinipot_recount.argtypes = [pointer, number, pointer, *[number] * 3]
-    library.infinipot_recount.restype = number
+    library.infinipot_retain.argtypes = [pointer, number, pointer, *[number] * 3]
     library.infinipot_choose_tar.argtypes = [pointer, *[number] * 4, pointer]
-    library.infinipot_part.restype = library.infinipot_join.restype = None
+    for function in (library.infinipot_part, library.infinipot_join, library.infinipot_retain):
+        function.restype = None
     return library
 
 
@@ -80,6 +82,9 @@ class CacheKernels:
         self.library = library
         self.dtype = shape.dtype
         self.layers_and_heads = (shape.layers, shape.kv_heads)
+        self.capacity = cache.capacity
+        # Of what moves through a spare room: keys and values, and labels.
+        self._row_bytes = max(shape.head_dim * shape.dtype.itemsize, torch.int32.itemsize)
         pointers = ctypes.c_void_p * shape.layers
         # Held, because the structure has their addresses only.
         self._tables = tuple(
@@ -116,31 +121,31 @@ class CacheKernels:
         self, rows: Tensor, stored: int, spare: Tensor, stash: CacheKernels, room: int
     ) -> None:
         """Raise ValueError where the library would read or write what it must not."""
-        count = rows.shape[-1]
-        row_bytes = max(self._cache.width * self._cache.element_bytes, torch.int32.itemsize)
+        count, heads = rows.shape[-1], self.layers_and_heads
         if not (
             rows.dtype == torch.int64
-            and rows.shape[:-1] == self.layers_and_heads
+            and rows.shape == (*heads, count)
             and rows.is_contiguous()
-            and 0 < count <= stored <= self._cache.capacity
-            and room <= min(stored - count, stash._cache.capacity)
-            and (stored - count) * row_bytes <= spare.nbytes
+            and 0 < count <= stored <= self.capacity
+            and room <= stored - count
+            and room <= stash.capacity
+            and (stored - count) * self._row_bytes <= spare.nbytes
         ):
             raise ValueError(
                 f'cannot move {list(rows.shape)} rows of {stored} through {spare.nbytes} bytes '
-                f'with {room} of those that go in a stash of {stash._cache.capacity}'
+                f'with {room} of those that go in a stash of {stash.capacity}'
             )
 
-    def recount(
+    def retain(
         self, stored: int, table: TableRows, camera: int, whole_from: int, whole: int
-    ) -> int:
+    ) -> None:
         """
         Note in a camera's rows of a table how many of the `stored` tokens heads have, on average.
 
-        From frame `whole_from` on it is `whole`. Returns how many rows have nothing left.
+        From frame `whole_from` on it is `whole`. Rows with nothing left go.
         """
-        return cast(int, self.library.infinipot_recount(
-            self._address, stored, table.address, camera, whole_from, whole))
+        self.library.infinipot_retain(
+            self._address, stored, table.address, camera, whole_from, whole)
 
     def tar(self, stored: int, patches: int, recent_frames: int, budget: int) -> Tensor | None:
         """
@@ -159,18 +164,29 @@ class CacheKernels:
 class TableRows:
     """Where the library finds the rows of a frame table, which stay where they are."""
 
-    def __init__(self, rows: npt.NDArray[np.void]) -> None:
+    def __init__(self, rows: npt.NDArray[np.void], thumbnails: int) -> None:
         """Look the address up, and where in a row its fields are."""
         fields: Any = rows.dtype.fields
+        self._freed = (ctypes.c_int32 * thumbnails)()
         self._table = _Table(
             rows.ctypes.data, 0, rows.dtype.itemsize,
-            *(fields[name][1] for name in ('frame', 'camera', 'kept')))
+            *(fields[name][1] for name in ('frame', 'camera', 'kept', 'thumbnail')),
+            ctypes.addressof(self._freed), thumbnails, 0)
         self.address = ctypes.addressof(self._table)
 
-    def first(self, count: int) -> TableRows:
-        """Return these, `count` of which are in use."""
+    @property
+    def count(self) -> int:
+        """Rows in use."""
+        return cast(int, self._table.count)
+
+    @count.setter
+    def count(self, count: int) -> None:
         self._table.count = count
-        return self
+
+    @property
+    def freed(self) -> list[int]:
+        """Return the thumbnails of the rows that the last `retain` let go."""
+        return self._freed[:self._table.freed_count]
 
 
 def kernels_of(cache: LayerCache) -> CacheKernels | None:

@@ -6,11 +6,13 @@ from typing import Any
 
 from infinipot_ros.memory.cache_kernels import TableRows
 from infinipot_ros.memory.frame_names import FrameNames, ROOM
+from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.model import RgbImage
 from infinipot_ros.memory.records import KeptFrame, Pose
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+import torch
 
 ROW = np.dtype(
     [
@@ -49,20 +51,15 @@ class FrameTable:
     ) -> None:
         """Allocate rows and thumbnails (height, width of each)."""
         self._capacity, self._grows = capacity, grows
-        self._use(np.zeros(capacity, ROW))
-        self._count = 0
         height, width = thumbnail_px
         self._thumbnails = np.zeros((thumbnails, height, width, 3), np.uint8)
+        self._use(np.zeros(capacity, ROW))
+        self._count = 0
         self._free = list(range(thumbnails))
         self._names = FrameNames()
 
     def _use(self, rows: npt.NDArray[np.void]) -> None:
-        self._rows, self._located = rows, TableRows(rows)
-
-    @property
-    def located(self) -> TableRows:
-        """Return the rows in use for kernels."""
-        return self._located.first(self._count)
+        self._rows, self._located = rows, TableRows(rows, len(self._thumbnails))
 
     @property
     def nbytes(self) -> int:
@@ -181,20 +178,25 @@ class FrameTable:
         self._count = len(kept)
         rows[: self._count] = kept
 
-    @property
-    def frames(self) -> npt.NDArray[np.int64]:
-        """Return the number of each row's frame, rising."""
-        return self.rows['frame'].copy()
+    def retain(self, camera: int, past: LayerCache, whole_from: int, whole: int) -> None:
+        """
+        Note how many tokens of one camera's frames its cache holds, in the mean of all heads.
 
-    def retain(self, camera: int, kept: npt.NDArray[np.float64]) -> None:
-        """Note how many tokens are kept of one camera's frames, row by row; empty rows go."""
-        rows = self.rows
+        Of frames from `whole_from` on it is `whole`. Rows of which nothing is left go.
+        """
+        if past.kernels is not None:
+            located = self._located
+            located.count = self._count
+            past.kernels.retain(past.stored_tokens, located, camera, whole_from, whole)
+            self._count = located.count
+            self._free.extend(located.freed)
+            return
+        rows, frames = self.rows, self.rows['frame'].copy()
+        heads = past.shape.layers * past.shape.kv_heads
+        kept = past.count_tokens(torch.from_numpy(frames)).numpy() / heads
+        kept[frames >= whole_from] = whole
         rows['kept'] = np.where(rows['camera'] == camera, kept, rows['kept'])
-        self.drop_empty()
-
-    def drop_empty(self) -> None:
-        """Let the rows go of which nothing is kept."""
-        self._keep(self.rows['kept'] > 0)
+        self._keep(rows['kept'] > 0)
 
     def resize(self, capacity: int, thumbnails: int) -> None:
         """Change the number of rows and of thumbnails, keeping those with the most tokens."""
@@ -216,8 +218,8 @@ class FrameTable:
             pictures[slot] = self._thumbnails[self.rows['thumbnail'][owner]]
             rows['thumbnail'][owner] = slot
         self._free = list(range(min(len(owners), thumbnails), thumbnails))
-        self._use(rows)
         self._thumbnails = pictures
+        self._use(rows)
 
     @property
     def names(self) -> list[str]:

@@ -142,15 +142,6 @@ def retain_rows(state: MemoryState, camera: CameraMemory) -> None:
     """
     if camera.store is not None:
         return
-    past, table, frame = camera.past, state.table, state.sizes.tokens_per_frame
     # Those outside the cumulative cache are the camera's newest.
     whole_from = min(camera.whole_frames(), default=state.next_frame)
-    if past.kernels is not None:
-        if past.kernels.recount(
-                past.stored_tokens, table.located, camera.index, whole_from, frame):
-            table.drop_empty()
-        return
-    frames = table.frames
-    kept = past.count_tokens(torch.from_numpy(frames)).numpy() / past.frame[..., 0].numel()
-    kept[frames >= whole_from] = frame
-    table.retain(camera.index, kept)
+    state.table.retain(camera.index, camera.past, whole_from, state.sizes.tokens_per_frame)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels in C move, count and choose as PyTorch does, and what they move comes back."""
 
+import contextlib
 from dataclasses import replace
 import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from infinipot_ros.errors import NumericError
-from infinipot_ros.memory import cache_kernels, ingest
+from infinipot_ros.memory import cache_kernels, ingest, VideoMemory
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.policies import LayerView, POLICIES
 from memory_testing import CAP, digest, filled
@@ -197,6 +198,19 @@ def test_among_equals_the_earlier_token_stays(key):
     assert torch.equal(rows[0], POLICIES['tar'](view_of(cache, 0, 2), 40))
 
 
+@pytest.mark.parametrize('key', [0.0, 3e38, torch.inf, torch.nan])
+@pytest.mark.parametrize('budget', [26, 30, 40, 50])
+def test_a_key_of_which_nothing_can_be_known_scores_nothing(key, budget):
+    cache = a_cache(0, 60)
+    for keys in cache.keys:
+        keys[:, cache.prefix + 1::3] = key
+    # A patch without such keys in recent frames has finite means.
+    cache.keys[0][:, -2 * CELLS::2] = 1.0
+    rows = cache.kernels.tar(60, CELLS, 2, budget)
+    for layer in range(SHAPE.layers):
+        assert torch.equal(rows[layer], POLICIES['tar'](view_of(cache, layer, 2), budget))
+
+
 def test_what_the_kernel_does_not_do_is_left_to_the_policy():
     assert a_cache(0, 60, dtype=torch.float64).kernels.tar(60, CELLS, 1, 40) is None
     cache = a_cache(0, 60)
@@ -298,3 +312,58 @@ def test_a_receipt_counts_choosing_moving_and_the_table(monkeypatch):
                     pictures(1)[0], stamp=memory.status().frames_seen)).compressed:
                 assert receipt.compression_s < 1000.0
             assert 1000.0 < receipt.compression_s < 2000.0
+
+
+OPERATIONS = ['front', 'rear', 'front', 'rear', 'fail', 'ask', 'small', 'large', 'save', 'clear']
+
+
+def live(operations, policy, instant_frames, folder):
+    """Do all that to a memory; return its digest and its rows of frames after each operation."""
+    memory = filled(
+        tiny(), 0, policy=policy, instant_frames=instant_frames, cameras=('front', 'rear'),
+        max_memory_tokens=2 * 12 * 9, budget_mib=2.0, thumbnail_px=8)
+    backbone, found = memory.model.backbone, []
+
+    def spoilt(embeddings, context):
+        backbone(embeddings, context)
+        return torch.full((1, 1), torch.nan)
+
+    for index, operation in enumerate(operations):
+        rgb = pictures(1, index)[0]
+        if operation in ('front', 'rear'):
+            for step in range(4):
+                memory.add_frame(rgb, stamp=4.0 * index + step, camera=operation)
+        elif operation == 'fail':
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(memory.model, 'backbone', spoilt)
+                with contextlib.suppress(NumericError):
+                    memory.add_frame(rgb, stamp=4.0 * index)
+        elif operation == 'ask':
+            memory.ask('what?', max_new_tokens=2)
+        elif operation in ('small', 'large'):
+            memory.set_budget(1.5 if operation == 'small' else 2.0)
+        elif operation == 'save':
+            memory.save(folder / 'memory.safetensors')
+            memory = VideoMemory.load(folder / 'memory.safetensors', memory.model)
+        else:
+            memory.reset()
+        status = memory.status()
+        assert status.held_bytes <= status.budget_bytes
+        found.append((digest(memory), [(k.frame, round(k.kept_tokens, 4)) for k in memory.frames()]))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    operations=st.lists(st.sampled_from(OPERATIONS), min_size=5, max_size=30),
+    policy=st.sampled_from(['tar', 'infinipot_v', 'random', 'snapkv', 'stc']),
+    instant_frames=st.sampled_from([0, 2]),
+)
+def test_a_life_is_the_same_with_and_without_the_library(
+    tmp_path_factory, operations, policy, instant_frames
+):
+    folder = tmp_path_factory.mktemp('life')
+    with_library = live(operations, policy, instant_frames, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache_kernels, '_LIBRARY', None)
+        assert live(operations, policy, instant_frames, folder) == with_library

@@ -3,7 +3,7 @@
 """Invariant 4 and the rooms it lives in: layer caches, feature buffer, frame table."""
 
 from infinipot_ros.errors import BudgetError
-from infinipot_ros.memory import Pose
+from infinipot_ros.memory import cache_kernels, Pose
 from infinipot_ros.memory.camera_memory import FeatureBuffer
 from infinipot_ros.memory.frame_table import FrameTable, NAMES_BYTES, ROW
 from infinipot_ros.memory.layer_cache import LayerCache
@@ -109,7 +109,20 @@ def test_a_feature_buffer_gives_back_its_oldest_and_keeps_its_order():
     assert empty.ordered().shape == (0, 2, SHAPE.hidden)
 
 
-def test_the_table_keeps_rows_of_kept_frames_and_their_thumbnails():
+def holding(tokens):
+    """Return a cache that holds so many tokens of frames, in its first head, and others beside."""
+    cache = LayerCache(SHAPE, max(1, sum(tokens.values())), provenance=True)
+    cache.frame.fill_(1000)
+    mine = [frame for frame, count in tokens.items() for _ in range(count)]
+    cache.frame[0, 0, :len(mine)] = torch.tensor(mine, dtype=torch.int32)
+    cache.stored_tokens = cache.capacity
+    return cache
+
+
+@pytest.mark.parametrize('library', ['C', 'PyTorch'])
+def test_the_table_keeps_rows_of_kept_frames_and_their_thumbnails(library, monkeypatch):
+    if library == 'PyTorch':
+        monkeypatch.setattr(cache_kernels, '_LIBRARY', None)
     table = FrameTable(6, 3, (2, 2))
     pose = Pose('map', (1, 2, 3), (0, 0, 0, 1))
     for frame in range(5):
@@ -118,13 +131,17 @@ def test_the_table_keeps_rows_of_kept_frames_and_their_thumbnails():
         table.add(frame, frame * 10, 0, f'eye{frame}', seen_from, 4.0, False, small)
     assert [table.thumbnail(table.find(f)) is None for f in range(5)] == [
         True, True, False, False, False]
-    table.retain(0, np.array([0, 0.5, 0, 2, 4]))
+    table.retain(0, holding({1: 2, 3: 8}), 4, 4)
     assert [row['frame'] for row in table.rows] == [1, 3, 4] and table.find(2) is None
     kept = table.describe(table.find(3), ('front',))
-    assert (kept.stamp_ns, kept.frame_id, kept.pose, kept.kept_tokens) == (30, 'eye3', pose, 2.0)
+    assert (kept.stamp_ns, kept.frame_id, kept.pose) == (30, 'eye3', pose)
+    assert kept.kept_tokens == pytest.approx(8 / (SHAPE.layers * SHAPE.kv_heads))
+    assert table.describe(table.find(4), ('front',)).kept_tokens == 4.0
     assert (table.thumbnail(table.find(3)) == 3).all()
     table.add(7, 70, 0, '', None, 4.0, True, np.full((2, 2, 3), 7, np.uint8))
+    # The picture of a frame that went was free.
     assert (table.thumbnail(table.find(7)) == 7).all()
+    assert (table.thumbnail(table.find(3)) == 3).all()
 
 
 def test_a_full_table_gives_up_the_frame_with_the_fewest_tokens():
@@ -173,7 +190,7 @@ def test_retain_leaves_other_cameras_alone():
     table = FrameTable(6, 0, (1, 1))
     for frame in range(4):
         table.add(frame, 0, frame % 2, '', None, 1.0, False, None)
-    table.retain(0, np.zeros(4))
+    table.retain(0, holding({}), 9, 4)
     assert [int(row['frame']) for row in table.rows] == [1, 3]
 
 
