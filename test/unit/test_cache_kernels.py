@@ -349,7 +349,8 @@ def live(operations, policy, instant_frames, folder):
             memory.reset()
         status = memory.status()
         assert status.held_bytes <= status.budget_bytes
-        found.append((digest(memory), [(k.frame, round(k.kept_tokens, 4)) for k in memory.frames()]))
+        rows = [(kept.frame, round(kept.kept_tokens, 4)) for kept in memory.frames()]
+        found.append((digest(memory), rows))
     return found
 
 
