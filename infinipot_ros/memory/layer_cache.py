@@ -110,8 +110,9 @@ class LayerCache:
         if self.kernels is not None and stash.kernels is not None:
             self.kernels.part(rows, self.stored_tokens, spare, stash.kernels, waiting)
         else:
-            for layer, kept in enumerate(rows.unbind()):
-                self._reorder(layer, self._kept_first(kept), spare)
+            place = self._parted(rows)
+            index = torch.arange(self.stored_tokens, device=rows.device).expand_as(place)
+            self._reorder(torch.empty_like(place).scatter_(2, place, index), spare)
             stash._copy_rows(0, self, count, waiting)
         self.stored_tokens = count
 
@@ -125,8 +126,7 @@ class LayerCache:
             self.kernels.join(rows, stored, spare, stash.kernels, waiting)
         else:
             self._copy_rows(count, stash, 0, waiting)
-            for layer, kept in enumerate(rows.unbind()):
-                self._reorder(layer, self._kept_first(kept).argsort(dim=-1), spare)
+            self._reorder(self._parted(rows), spare)
 
     def _copy_rows(self, at: int, source: LayerCache, start: int, count: int) -> None:
         to, of = self.prefix + at, source.prefix + start
@@ -134,27 +134,29 @@ class LayerCache:
             for tensor, other in zip(tensors, others, strict=True):
                 tensor[:, to:to + count] = other[:, of:of + count]
 
-    def _kept_first(self, kept: Tensor) -> Tensor:
-        """Return the stored rows [H, N] with those kept [H, C] first, each in their order."""
-        count, stored = kept.shape[1], self.stored_tokens
-        index = torch.arange(stored, device=kept.device).expand(len(kept), -1)
-        stays = torch.zeros_like(index, dtype=torch.bool).scatter_(1, kept, True)
-        before = stays.cumsum(1)
-        place = torch.where(stays, before - 1, count + index - before)
-        return torch.empty_like(place).scatter_(1, place, index)
+    def _parted(self, rows: Tensor) -> Tensor:
+        """Return where each stored row [L, H, N] comes to stand: those kept come first."""
+        count, size = rows.shape[2], (*rows.shape[:2], self.stored_tokens)
+        stays = torch.zeros(size, dtype=torch.bool, device=rows.device).scatter_(2, rows, True)
+        before = stays.cumsum(2)
+        index = torch.arange(self.stored_tokens, device=rows.device)
+        return torch.where(stays, before - 1, count + index - before)
 
-    def _reorder(self, layer: int, order: Tensor, spare: Tensor) -> None:
-        """Put row order[h, i] of the stored rows of one layer at i."""
-        count, width = order.shape[1], self.shape.head_dim
-        heads = torch.arange(len(order), device=order.device)[:, None]
-        places = (order + (self.prefix + (self.prefix + self.capacity) * heads)).flatten()
-        room = spare.view(-1)[: len(places) * width].view(-1, width)
-        for tensor in (self.keys[layer], self.values[layer]):
-            # Picking whole rows is many times faster than a gather over every element.
-            torch.index_select(tensor.view(-1, width), 0, places, out=room)
-            tensor[:, self.prefix:self.prefix + count] = room.view(-1, count, width)
-        for labels in (self.frame[layer], self.patch[layer]):
-            labels[:, :count] = labels.gather(1, order)
+    def _reorder(self, order: Tensor, spare: Tensor) -> None:
+        """Put row order[l, h, i] of the stored rows of each layer and head at i."""
+        heads, count = order.shape[1:]
+        first = self.prefix + torch.arange(heads, device=order.device) * (
+            self.prefix + self.capacity)
+        places = (order + first[:, None]).flatten(1)
+        width = self.shape.head_dim
+        room = spare.view(-1)[: heads * count * width].view(-1, width)
+        for tensors in (self.keys, self.values):
+            for tensor, place in zip(tensors, places.unbind(), strict=True):
+                # Picking whole rows is many times faster than a gather over every element.
+                torch.index_select(tensor.view(-1, width), 0, place, out=room)
+                tensor[:, self.prefix:self.prefix + count] = room.view(heads, count, width)
+        for labels in (self.frame, self.patch):
+            labels[:, :, :count] = labels.gather(2, order)
 
     def count_tokens(self, frames: Tensor) -> Tensor:
         """Return how many tokens all layers and heads hold of these frames, int64 and rising."""
