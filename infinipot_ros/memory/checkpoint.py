@@ -8,6 +8,7 @@ How the file is written and read is the matter of `checkpoint_file`.
 """
 
 from collections.abc import Iterator
+import copy
 from dataclasses import asdict, dataclass, fields
 import logging
 from pathlib import Path
@@ -20,7 +21,7 @@ from infinipot_ros.memory.compression import check_layers, check_state
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.ingest import shrink
 from infinipot_ros.memory.model import VisionLanguageModel
-from infinipot_ros.memory.policies.registry import Policy
+from infinipot_ros.memory.policies.registry import Policy, TokenFilter
 from infinipot_ros.memory.saved_facts import check_kinds, check_memory
 from infinipot_ros.memory.state import MemoryState
 import numpy as np
@@ -249,10 +250,8 @@ def _restore_camera(
             }
     check_layers(policy, camera.policy_state, past.shape.kv_heads)
     if keep_policy_state and camera.token_filter is not None:
-        found = _named(tensors, f'{name}.filter.')
-        camera.token_filter.restore(
-            {key: value.to(past.frame.device) for key, value in found.items()}
-        )
+        frame = torch.zeros_like(camera.buffer.features[0])
+        _restore_filter(camera.token_filter, tensors, f'{name}.filter.', frame)
     if camera.store is not None:
         camera.store.restore(_named(tensors, f'{name}.{_STORE}'))
     past.frame[:, :, :count] = tensors[f'{name}.frame']
@@ -277,6 +276,22 @@ def _restore_camera(
     camera.judged_until = facts['judged_until']
     camera.newest_stamp_ns = facts['newest_stamp_ns']
     camera.instant_frames = None
+
+
+def _restore_filter(
+    token_filter: TokenFilter, tensors: dict[str, Tensor], start: str, frame: Tensor
+) -> None:
+    """Restore a filter, and try a copy of it on a frame: it alone knows what it can go on with."""
+    found = _named(tensors, start)
+    try:
+        token_filter.restore({key: value.to(frame.device) for key, value in found.items()})
+        copy.deepcopy(token_filter).keep(frame)
+    except (Exception, SystemExit) as error:  # whatever is wrong with code that a user wrote
+        held = ', '.join(f'{start}{key}' for key in found)
+        raise ValueError(
+            f"the policy's token filter cannot go on with {held or 'nothing'}: "
+            f'{type(error).__name__}: {error}'
+        ) from error
 
 
 def _named(tensors: dict[str, Tensor], start: str) -> dict[str, Tensor]:

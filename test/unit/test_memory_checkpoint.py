@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invariant 8: a saved memory has the same answers and the same future, or is refused by name."""
 
+from dataclasses import replace
 import json
 import os
 import re
@@ -323,6 +324,71 @@ def test_a_policy_state_that_layers_do_not_share_is_refused(tmp_path, tensor):
     _edited(path, _tensor('camera0.state1.gate_moments', tensor))
     with pytest.raises(CheckpointError, match='different layers'):
         VideoMemory.load(path, tiny())
+
+
+@pytest.fixture(scope='module', params=[('stc', 0), ('stc', 3), ('ttm', 2)])
+def thinned(request, tmp_path_factory):
+    """Save a memory whose token filter takes frame `number` of its group next."""
+    policy, number = request.param
+    path, memory = tmp_path_factory.mktemp('thinned') / 'm', filled(tiny(), 20, policy=policy)
+    while int(memory._state.cameras[0].token_filter.state()['number']) != number:
+        add(memory, 1)
+    memory.save(path)
+    return path
+
+
+@pytest.mark.parametrize('name, tensor', [
+    ('reference', None), ('reference', torch.zeros(11, 48)), ('reference', torch.zeros(12, 47)),
+    ('reference', torch.zeros(12)), ('reference', torch.zeros(12, 48, dtype=torch.int64)),
+    ('reference', torch.zeros(12, 48, dtype=torch.float64)), ('number', None),
+    ('number', torch.tensor(8)), ('number', torch.tensor(-1)), ('number', torch.tensor(1.0)),
+    ('number', torch.tensor([1])), ('mine', torch.zeros(1))])
+def test_what_a_token_filter_cannot_go_on_with_is_refused(tmp_path, thinned, name, tensor):
+    path = tmp_path / 'm'
+    path.write_bytes(thinned.read_bytes())
+    _edited(path, _tensor('camera0.filter.reference', torch.ones(12, 48)))
+    add(VideoMemory.load(path, tiny()), 1)
+    _edited(path, _tensor(f'camera0.filter.{name}', tensor))
+    with pytest.raises(CheckpointError, match=r'token filter .*camera0\.filter\.') as told:
+        VideoMemory.load(path, tiny())
+    assert str(told.value).startswith(f'{path}: ')
+
+
+class _Mean:
+    """A token filter of one's own: its state is of a shape that only it knows."""
+
+    def __init__(self):
+        self.mean = torch.zeros(48)
+
+    def keep(self, embeddings):
+        if self.mean.shape != embeddings.shape[1:]:
+            raise SystemExit('no')
+        kept = (embeddings - self.mean).sum(dim=1) > 0
+        kept[0] = True
+        self.mean = (self.mean + embeddings.mean(dim=0)) / 2
+        return kept
+
+    def state(self):
+        return {'mean': self.mean}
+
+    def restore(self, state):
+        self.mean = state['mean']
+
+
+def test_a_token_filter_of_ones_own_goes_on_or_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        POLICIES, 'mine', replace(POLICIES['stc'], name='mine', token_filter=_Mean))
+    path, memory = tmp_path / 'm', filled(tiny(), 20, policy='mine')
+    memory.save(path)
+    again = VideoMemory.load(path, tiny())
+    assert digest(again) == digest(memory)
+    add(memory, 3)
+    add(again, 3)
+    assert digest(again) == digest(memory)
+    for tensor in (torch.zeros(47), None):
+        _edited(path, _tensor('camera0.filter.mean', tensor))
+        with pytest.raises(CheckpointError, match='token filter'):
+            VideoMemory.load(path, tiny())
 
 
 @pytest.mark.parametrize('name, tensor', [

@@ -41,14 +41,16 @@ class _GroupFilter:
     def keep(self, embeddings: Tensor) -> Tensor:
         """Take a frame's embeddings [P, C]; return which patches go on, [P] bool, at least one."""
         reference = self._reference
+        if reference is not None and (
+            (reference.shape, reference.dtype) != (embeddings.shape, embeddings.dtype)
+        ):
+            raise ConfigError(
+                f'a frame has embeddings {embeddings.dtype} {list(embeddings.shape)} after '
+                f'{reference.dtype} {list(reference.shape)}'
+            )
         if self._number == 0 or reference is None:
             kept = torch.ones(len(embeddings), dtype=torch.bool, device=embeddings.device)
         else:
-            if reference.shape != embeddings.shape:
-                raise ConfigError(
-                    f'a frame has embeddings {list(embeddings.shape)} after '
-                    f'{list(reference.shape)}'
-                )
             cosines = cosine_similarity(embeddings.float(), reference.float(), dim=-1)
             kept = cosines <= self._similarity
             # A frame without any token would have no place in time.
@@ -65,9 +67,16 @@ class _GroupFilter:
         return {'reference': self._reference, 'number': torch.tensor(self._number)}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was asked for."""
-        self._reference = state.get('reference')
-        self._number = int(state['number']) if state else 0
+        """Go on where `state` was asked for; raise ConfigError for what it never returns."""
+        if not state:
+            self._reference, self._number = None, 0
+            return
+        if set(state) != {'reference', 'number'}:
+            raise ConfigError(f'a token filter holds reference and number, not {sorted(state)}')
+        number = state['number']
+        if number.dtype != torch.int64 or number.dim() or not 0 <= number < self.group_frames:
+            raise ConfigError(f'number is {number}, not one of 0..{self.group_frames - 1}')
+        self._reference, self._number = state['reference'], int(number)
 
 
 class StcFilter(_GroupFilter):

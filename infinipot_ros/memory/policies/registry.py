@@ -25,7 +25,8 @@ class TokenFilter(Protocol):
     """
     Decide, frame after frame, which patches go on to the language model.
 
-    The memory copies it before each frame, and takes the copy back when the frame fails.
+    The memory copies it before each frame, and takes the copy back when the frame fails. Before
+    it goes on with a saved state, a copy has to take a frame of the size that all will have.
     """
 
     def keep(self, embeddings: Tensor) -> Tensor:
@@ -39,7 +40,7 @@ class TokenFilter(Protocol):
         """Return all that later frames depend on: one frame's embeddings at most, and numbers."""
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was asked for."""
+        """Go on where `state` was asked for; raise ConfigError for what it never returns."""
 
 
 @dataclass(frozen=True)
