@@ -12,7 +12,8 @@ from pathlib import Path
 import threading
 from typing import Any, cast
 
-from huggingface_hub import try_to_load_from_cache
+from huggingface_hub import hf_hub_download, try_to_load_from_cache
+from huggingface_hub.errors import EntryNotFoundError
 from infinipot_ros.errors import ModelLoadError
 from infinipot_ros.memory.model import VisionLanguageModel
 from infinipot_ros.models.base import HuggingFaceModel
@@ -22,7 +23,6 @@ from infinipot_ros.models.qwen2_vl import QwenVL
 import torch
 import transformers
 from transformers.utils import logging as transformers_logging
-from transformers.utils.hub import cached_file
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def load_model(
         raise ModelLoadError(
             f'{where}: its preprocessor_config.json cannot be used: {error}'
         ) from error
-    _find_template(tokenizer, where, is_folder)
+    find_template(tokenizer, where)
     path = find_calibration(calibration, source if is_folder else None)
     measured = None if path is None else read_calibration(path)
     model = _load_weights(where, device, dtype, quantization, options)
@@ -113,20 +113,45 @@ def load_model(
     return cast(VisionLanguageModel, made)
 
 
-def _find_template(tokenizer: Any, where: str, is_folder: bool) -> None:
-    """Give the tokenizer the chat template that some models keep in a file of its own."""
+def find_template(tokenizer: Any, where: str) -> None:
+    """
+    Give a tokenizer without one the chat template that some models keep in a file of its own.
+
+    :param where: a folder, or a hub name: the cache is asked first, then the hub.
+
+    Raises ModelLoadError when the file is there and cannot be used.
+
+    """
     if tokenizer.chat_template:
         return
     for name in ('chat_template.jinja', 'chat_template.json'):
-        found = cached_file(
-            where, name, local_files_only=is_folder, _raise_exceptions_for_missing_entries=False
-        )
-        if found:
-            text = Path(found).read_text(encoding='utf-8')
+        try:
+            found = _find_file(where, name)
+            if found is None:
+                continue
+            text = found.read_text(encoding='utf-8')
             tokenizer.chat_template = (
                 json.loads(text)['chat_template'] if name.endswith('json') else text
             )
-            return
+        except Exception as error:
+            raise ModelLoadError(
+                f'{where}: its {name} cannot be used: {type(error).__name__}: {error}'
+            ) from error
+        return
+
+
+def _find_file(where: str, name: str) -> Path | None:
+    """Return a file of a model in a folder, in the hub's cache or on the hub, or None."""
+    if Path(where).is_dir():
+        path = Path(where) / name
+        return path if path.is_file() else None
+    cached = try_to_load_from_cache(where, name)
+    if cached is None:
+        try:
+            return Path(hf_hub_download(where, name))
+        except EntryNotFoundError:  # not there, or no network to look
+            return None
+    return Path(cached) if isinstance(cached, str) else None  # else known to be not there
 
 
 def demo_folder() -> Path:

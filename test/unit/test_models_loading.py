@@ -5,11 +5,13 @@
 import json
 import shutil
 import socket
+from types import SimpleNamespace
 
+from huggingface_hub.errors import EntryNotFoundError
 from infinipot_ros.errors import ConfigError, ModelLoadError
 from infinipot_ros.memory import AnswerStatus, MemoryConfig, VideoMemory
-from infinipot_ros.models import load_model
-from infinipot_ros.models.loading import demo_folder
+from infinipot_ros.models import load_model, loading
+from infinipot_ros.models.loading import demo_folder, find_template
 from memory_testing import filled
 import numpy as np
 import pytest
@@ -85,10 +87,85 @@ def test_a_hub_model_that_was_downloaded_is_loaded_without_a_network(
         load_model('someone/their_model')
 
 
+@pytest.fixture
+def template(folder):
+    """Keep the model's chat template as the processors of some models do; return it."""
+    jinja = folder / 'chat_template.jinja'
+    text = jinja.read_text()
+    (folder / 'chat_template.json').write_text(json.dumps({'chat_template': text}))
+    jinja.unlink()
+    return text
+
+
+def test_a_chat_template_of_the_processor_is_found_in_a_folder(folder, template, no_network):
+    assert load_model(folder).shape.layers == 3
+    tokenizer = SimpleNamespace(chat_template=None)
+    find_template(tokenizer, str(folder))
+    assert tokenizer.chat_template == template
+    find_template(own := SimpleNamespace(chat_template='its own'), str(folder))
+    assert own.chat_template == 'its own'
+    for torn in ('{"chat_', '{}', '[]'):
+        (folder / 'chat_template.json').write_text(torn)
+        with pytest.raises(ModelLoadError, match=r'chat_template\.json') as told:
+            load_model(folder)
+        assert str(folder) in str(told.value)
+
+
+def test_a_chat_template_is_found_in_the_hubs_cache_without_a_network(
+        folder, template, hub_cache, no_network):
+    repository = hub_cache / 'models--someone--their_model'
+    (repository / 'refs').mkdir(parents=True)
+    (repository / 'refs' / 'main').write_text('abc')
+    (repository / 'blobs').mkdir()
+    snapshot = repository / 'snapshots' / 'abc'
+    snapshot.mkdir(parents=True)
+    for path in folder.iterdir():
+        shutil.copy(path, repository / 'blobs' / path.name)
+        (snapshot / path.name).symlink_to(f'../../blobs/{path.name}')
+    assert load_model('someone/their_model').fingerprint == load_model(folder).fingerprint
+    # As while it is downloaded: known to have no jinja file, and its weights not yet there.
+    (repository / '.no_exist' / 'abc').mkdir(parents=True)
+    (repository / '.no_exist' / 'abc' / 'chat_template.jinja').touch()
+    (snapshot / 'model.safetensors').unlink()
+    tokenizer = SimpleNamespace(chat_template=None)
+    find_template(tokenizer, 'someone/their_model')
+    assert tokenizer.chat_template == template
+
+
+def test_a_chat_template_that_was_not_downloaded_is_asked_for(
+        folder, template, hub_cache, monkeypatch):
+    asked = []
+
+    def hub(repository, name):
+        asked.append((repository, name))
+        if not (folder / name).is_file():
+            raise EntryNotFoundError(name)
+        return str(folder / name)
+
+    monkeypatch.setattr(loading, 'hf_hub_download', hub)
+    tokenizer = SimpleNamespace(chat_template=None)
+    find_template(tokenizer, 'someone/their_model')
+    assert tokenizer.chat_template == template and asked == [
+        ('someone/their_model', name) for name in ('chat_template.jinja', 'chat_template.json')]
+    (folder / 'chat_template.json').unlink()
+    find_template(none := SimpleNamespace(chat_template=None), 'someone/their_model')
+    assert none.chat_template is None
+
+
+def test_without_a_network_a_chat_template_that_is_not_in_the_cache_is_none(
+        hub_cache, monkeypatch):
+    monkeypatch.setattr(socket, 'getaddrinfo', _unreachable)
+    tokenizer = SimpleNamespace(chat_template=None)
+    find_template(tokenizer, 'someone/their_model')
+    assert tokenizer.chat_template is None
+
+
+def _unreachable(*_, **__):
+    raise socket.gaierror(-3, 'Temporary failure in name resolution')
+
+
 def test_a_hub_model_without_a_network_is_told_what_to_do(hub_cache, monkeypatch):
-    def unreachable(*_, **__):
-        raise socket.gaierror(-3, 'Temporary failure in name resolution')
-    monkeypatch.setattr(socket, 'getaddrinfo', unreachable)
+    monkeypatch.setattr(socket, 'getaddrinfo', _unreachable)
     with pytest.raises(ModelLoadError, match='without a network needs the whole folder') as told:
         load_model('someone/their_model')
     assert str(told.value).startswith('someone/their_model: ')
@@ -198,7 +275,6 @@ def test_the_demo_model_answers(no_network, tmp_path, monkeypatch):
 
 
 def test_the_demo_model_is_found_in_an_installation(tmp_path, monkeypatch):
-    from infinipot_ros.models import loading
     place = tmp_path / 'share' / 'infinipot_ros' / 'resource' / 'demo_model'
     shutil.copytree(demo_folder(), place)
     monkeypatch.setattr(loading, '__file__', str(tmp_path / 'lib' / 'a' / 'b' / 'loading.py'))
