@@ -57,6 +57,7 @@ class CameraSetup:
     """
     What a camera is and how its frames are taken.
 
+    :param topic: that is subscribed to, with /compressed where its pictures are.
     :param fps: asked at every frame, so that it can change.
     :param read: turns a raw image into RGB.
     :param pose_at: gives the pose of the robot at a stamp.
@@ -88,8 +89,7 @@ class Camera:
         self._lock = threading.Lock()
         self._newest: tuple[int, bytes] | None = None
         self._type = CompressedImage if setup.compressed else Image
-        topic = f'{setup.topic}/compressed' if setup.compressed else setup.topic
-        self._subscription = self._subscribe(topic)
+        self._subscription = self._subscribe(setup.topic)
         self.publishers = Publishers(node, self.topic)
         reliability = self._subscription.qos_profile.reliability.name.lower().replace('_', ' ')
         self._logger.info(f"camera '{setup.name}': listening to {self.topic} ({reliability})")

@@ -16,7 +16,7 @@ from infinipot_ros.node.images import ImageRules
 from infinipot_ros.node.parameter_table import image_topic
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.pose_source import PoseSource
-from infinipot_ros.node.topics import check_topic, subscribing
+from infinipot_ros.node.topics import check_qos, check_topic, subscribing
 from infinipot_ros.node.work import Frame
 from rclpy.node import Node
 
@@ -43,12 +43,15 @@ class Inputs:
         """
         Find out for which encodings cv_bridge can be used here, and whether the topics can be.
 
-        :raises ConfigError: the name of a topic can be none; its parameter is named.
+        :raises ConfigError: the name or the QoS of a topic can be none; its parameter is named.
         """
         values = self._parameters.values()
         for name in ('pose_topic', *(f'{camera}.topic' for camera in values['cameras'])):
             if values[name]:
                 check_topic(self._node, name, values[name])
+        for topic in (values['pose_topic'], *map(self._topic, values['cameras'])):
+            if topic:
+                check_qos(self._node, topic)
         encodings = right_encodings()
         self._read = image_reader(encodings)
         if encodings:
@@ -61,15 +64,12 @@ class Inputs:
             if values['pose_topic']:
                 self._poses = PoseSource(self._node, values['pose_topic'])
             for name in values['cameras']:
-                topic = image_topic(name, values[f'{name}.topic'], values['cameras'])
-                compressed = values[f'{name}.transport'] == 'compressed'
                 setup = CameraSetup(
-                    name=name, topic=topic, compressed=compressed,
+                    name=name, topic=self._topic(name), compressed=self._compressed(name),
                     fps=lambda: float(self._parameters['sample_fps']), rules=self._rules,
                     read=self._read, pose_at=self._pose_at, offer=self._engine.offer,
                     on_jump=self._on_jump)
-                whole = f'{topic}/compressed' if compressed else topic
-                with subscribing(self._node, f'{name}.topic', whole):
+                with subscribing(self._node, f'{name}.topic', setup.topic):
                     self.cameras.append(Camera(self._node, setup))
         except BaseException:
             self.close()
@@ -99,6 +99,14 @@ class Inputs:
             problem = trouble(camera)
             if problem:
                 self._warn(camera.setup.name, f"camera '{camera.setup.name}': {problem}")
+
+    def _compressed(self, camera: str) -> bool:
+        return bool(self._parameters[f'{camera}.transport'] == 'compressed')
+
+    def _topic(self, camera: str) -> str:
+        topic = image_topic(camera, self._parameters[f'{camera}.topic'],
+                            self._parameters['cameras'])
+        return f'{topic}/compressed' if self._compressed(camera) else topic
 
     def _rules(self) -> ImageRules:
         return ImageRules(max_pixels=self._parameters['max_image_pixels'],

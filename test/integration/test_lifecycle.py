@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 import math
 import os
 from pathlib import Path
@@ -39,7 +40,7 @@ from infinipot_ros.node.surroundings import Surroundings  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
 from rcl_interfaces.msg import Log  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
 
 R = VideoQA.Response
 START_NS = 1_700_000_000 * SECOND_NS
@@ -242,21 +243,53 @@ def test_what_cannot_work_is_refused_when_configuring_with_what_would(
     assert client.change('configure') and client.change('activate')
 
 
-@pytest.mark.parametrize(('topic', 'culprit'), [('front', 'camera.topic'),
-                                                ('odom', 'pose_topic')])
-def test_a_qos_override_that_cannot_be_is_named_when_activating(
-        world: World, topic: str, culprit: str) -> None:
-    override = f'qos_overrides./{topic}.subscription'
-    node, client = robot(world, 'unconfigured', **{
-        'autostart': False, 'camera.topic': 'front', 'pose_topic': 'odom',
-        f'{override}.reliability': 'bogus'})
-    client.node.create_publisher(Odometry, 'odom', 1)
-    until(lambda: node.get_publishers_info_by_topic('/odom'), 'the publisher is known')
-    assert client.change('configure')
-    timers = len(list(node.timers))
-    assert not client.change('activate')
-    assert f'cannot subscribe to /{topic}; look at {culprit} and at {override}' in node.reason
-    assert 'bogus' in node.reason and len(list(node.timers)) == timers
+RELIABILITIES = "it has to be one of 'system_default', 'reliable', 'best_effort'"
+
+
+@pytest.mark.parametrize(('name', 'value', 'words'), [
+    ('/front.subscription.reliability', 'reliabel', f"is 'reliabel'; {RELIABILITIES}"),
+    ('/front.subscription.reliability', 'unknown', RELIABILITIES),
+    ('/front.subscription.reliability', 3, f'is 3, of type int; {RELIABILITIES}'),
+    ('/front.subscription.history', 'keep_none', "'keep_last', 'keep_all'"),
+    ('/front.subscription.depth', -1, 'is -1; it has to be a whole number from 0 to 2.14748e+09'),
+    ('/odom.subscription.depth', '5', "is '5', of type str; it has to be a whole number"),
+    ('/rear/image/compressed.subscription.reliability', '', RELIABILITIES)])
+def test_a_qos_override_that_cannot_be_is_refused_by_name_when_configuring(
+        world: World, name: str, value: Any, words: str) -> None:
+    node, _ = robot(world, 'unconfigured', **{
+        'cameras': ['front', 'rear'], 'front.topic': 'front', 'rear.transport': 'compressed',
+        'pose_topic': 'odom', f'qos_overrides.{name}': value})
+    assert node.reason.startswith(f'could not configure: qos_overrides.{name} is ')
+    assert words in node.reason and 'mend it and start the node again' in node.reason
+
+
+def test_qos_overrides_are_of_any_case_and_useless_ones_are_told(
+        world: World, capfd: pytest.CaptureFixture[str]) -> None:
+    node, _ = robot(world, 'active', **{
+        'qos_overrides./image.subscription.reliability': 'Best_Effort',
+        'qos_overrides./image.subscription.durability': 'volatile',
+        'qos_overrides./other.subscription.reliability': 'bogus'})
+    said = capfd.readouterr().err
+    assert ("there is no parameter 'qos_overrides./image.subscription.durability'; it is ignored. "
+            'There are reliability, history, depth') in said
+    assert '/other' not in said
+    profile = node.inputs.cameras[0]._subscription.qos_profile
+    assert profile.reliability is ReliabilityPolicy.BEST_EFFORT
+
+
+@pytest.mark.parametrize('culprit', ['camera.topic', 'pose_topic'])
+def test_a_topic_that_is_of_another_type_in_this_process_is_named_when_activating(
+        world: World, culprit: str) -> None:
+    topic = 'scene_description'
+    node, client = robot(world, 'unconfigured', **{'autostart': False, culprit: topic})
+    with closing(World()) as elsewhere:
+        elsewhere.client().node.create_publisher(Odometry, topic, 1)
+        until(lambda: len(node.get_publishers_info_by_topic(f'/{topic}')) == 2, 'it is known')
+        assert client.change('configure')
+        timers = len(list(node.timers))
+        assert not client.change('activate')
+    assert f'cannot subscribe to /{topic}; look at {culprit}: ' in node.reason
+    assert len(list(node.timers)) == timers
 
 
 def test_parameters_are_refused_whole_with_what_is_allowed(world: World) -> None:
