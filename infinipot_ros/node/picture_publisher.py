@@ -6,11 +6,14 @@ from __future__ import annotations
 from array import array
 import math
 import time
+from typing import Any
 
 from builtin_interfaces.msg import Time
 from infinipot_ros.node.compressed_images import rgb_to_jpeg
 from infinipot_ros.node.images import Rgb
+from infinipot_ros.node.topics import check_qos
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import CompressedImage, Image
@@ -30,17 +33,16 @@ class PicturePublisher:
     """Topics `<topic>` (Image, rgb8) and `<topic>/compressed` (CompressedImage, JPEG)."""
 
     def __init__(self, node: Node, topic: str, frame_id: str, jpeg_quality: int = 90) -> None:
-        """Create both publishers; reliable, as REP-2003 asks of a driver."""
-        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        """
+        Create both publishers; reliable, as REP-2003 asks of a driver.
+
+        :raises ConfigError: a QoS override of theirs can be none.
+        """
         self._frame_id = frame_id
         self._jpeg_quality = jpeg_quality
         self._there_since = math.inf
-        self._raw = node.create_publisher(
-            Image, topic, qos,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies())
-        self._compressed = node.create_publisher(
-            CompressedImage, f'{topic}/compressed', qos,
-            qos_overriding_options=QoSOverridingOptions.with_default_policies())
+        self._raw = _publisher(node, Image, topic)
+        self._compressed = _publisher(node, CompressedImage, f'{topic}/compressed')
 
     def ready(self, subscriptions: int) -> bool:
         """Say whether there have been so many subscriptions, to either topic, for a moment."""
@@ -67,6 +69,13 @@ class PicturePublisher:
             self._compressed.publish(CompressedImage(
                 header=header, format='rgb8; jpeg compressed bgr8',
                 data=_bytes(rgb_to_jpeg(rgb, self._jpeg_quality))))
+
+
+def _publisher(node: Node, kind: Any, topic: str) -> Publisher:
+    check_qos(node, topic, 'publisher')
+    return node.create_publisher(
+        kind, topic, QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE),
+        qos_overriding_options=QoSOverridingOptions.with_default_policies())
 
 
 def _bytes(data: bytes) -> array[int]:

@@ -258,7 +258,9 @@ def test_a_signal_ends_a_camera_in_order(
     ('video_camera', {'video': str(CLIP), 'stamps': 'recorded'}, 'does not say when it was'),
     ('video_camera', {'video': str(CLIP), 'rate': 0}, 'rate is 0; it has to be a number from'),
     ('simulated_camera', {'setting': 'wild'}, "setting is 'wild'; it has to be one of 'calm'"),
-    ('simulated_camera', {'end': 301}, 'end at most num_frames, which is 300')])
+    ('simulated_camera', {'end': 301}, 'end at most num_frames, which is 300'),
+    ('simulated_camera', {'qos_overrides./camera/image_raw.publisher.reliability': 'reliabel'},
+     "publisher.reliability is 'reliabel'; it has to be one of 'system_default'")])
 def test_a_wrong_parameter_ends_with_the_reason(
         start: Any, module: str, parameters: dict[str, Any], message: str) -> None:
     """Exit code 1, one line, no traceback."""
