@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
 from infinipot_ros.errors import Cancelled, CheckpointError, ConfigError, InfinipotError
+from infinipot_ros.node.checkpoints import Checkpoints, folder
 from infinipot_ros.node.descriptions import Descriptions
 from infinipot_ros.node.diagnostics import Condition, diagnose, overrun
 from infinipot_ros.node.engine_thread import EngineThread
@@ -24,9 +25,10 @@ from infinipot_ros.node.inputs import Inputs
 from infinipot_ros.node.log_bridge import engine_logs_to
 from infinipot_ros.node.managed_node import ManagedNode
 from infinipot_ros.node.memory_factory import acquire_model, check_budget, make_memory
-from infinipot_ros.node.memory_services import Checkpoints, folder, MemoryServices
+from infinipot_ros.node.memory_services import MemoryServices
 from infinipot_ros.node.model_pool import Lease
 from infinipot_ros.node.outputs import Outputs
+from infinipot_ros.node.own_checkpoint import OwnCheckpoint
 from infinipot_ros.node.parameters import Parameters
 from infinipot_ros.node.question_service import QuestionService
 from infinipot_ros.node.surroundings import Surroundings
@@ -56,8 +58,6 @@ class VideoMemoryNode(ManagedNode):
         self._surroundings = Surroundings(self, 'video_qa')
         self._last_error, self._last_error_at = '', 0.0
         self._lease: Lease | None = None
-        self._restore_refused = ''
-        self._saved = time.monotonic()
         self.engine = EngineThread(
             Hooks(newest=lambda: self.inputs.newest(), on_frame=self._on_frame,
                   on_answer=lambda question, answer: self.outputs.on_answer(question.text, answer),
@@ -73,6 +73,8 @@ class VideoMemoryNode(ManagedNode):
         self.outputs = Outputs(self, self.engine)
         self.checkpoints = Checkpoints(
             self, self.engine, lambda: str(self.parameters['checkpoint.directory']))
+        self.own_checkpoint = OwnCheckpoint(self.checkpoints, self.engine, self.parameters,
+                                            logger, self._on_engine_error)
         self.questions = QuestionService(self, self.engine, self.parameters, self._not_active)
         MemoryServices(self, self.engine, self.checkpoints, self._forget)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
@@ -109,7 +111,7 @@ class VideoMemoryNode(ManagedNode):
         self.inputs.open()
         service = self.resolve_service_name('video_qa')
         self.get_logger().info(f'questions are answered at {service}')
-        self._saved = time.monotonic()
+        self.own_checkpoint.restart()
         self.descriptions.restart()
 
     def deactivate(self) -> None:
@@ -121,7 +123,7 @@ class VideoMemoryNode(ManagedNode):
     def clean_up(self) -> None:
         """Save the memory if that is wanted, and free it and the model."""
         self.deactivate()
-        self._save_own(FREE_TIMEOUT_S)
+        self.own_checkpoint.save(FREE_TIMEOUT_S)
         self.engine.call(self._free, FREE_TIMEOUT_S)
         if self._lease is not None:
             self._lease.release()
@@ -135,7 +137,7 @@ class VideoMemoryNode(ManagedNode):
             return
         self.inputs.close()
         self.engine.cancel_questions('the node is shutting down')
-        self._save_own(SAVE_TIMEOUT_S)
+        self.own_checkpoint.save(SAVE_TIMEOUT_S)
         super().close()
         if self.engine.stop(STOP_TIMEOUT_S):
             self.checkpoints.release()
@@ -150,9 +152,7 @@ class VideoMemoryNode(ManagedNode):
     def _load(self) -> None:
         """Load model and memory, in the engine thread."""
         values = self.parameters.values()
-        path = self.checkpoints.path() if values['checkpoint.restore'] else None
-        if path is not None or values['checkpoint.period_s']:
-            self.checkpoints.claim_own()
+        self.own_checkpoint.claim()
         lease: Lease | None = None
         try:
             with engine_logs_to(self.get_logger()):
@@ -166,40 +166,12 @@ class VideoMemoryNode(ManagedNode):
                 lease.release()
             raise
         self._lease = lease
-        self._restore_refused = ''
         self.checkpoints.most_mib = values['budget_mib']
-        if path is None or not path.exists():
-            return
-        try:
-            self.checkpoints.load(path)
-            self.get_logger().info(f'goes on with the memory in {path}')
-        except CheckpointError as error:
-            self._restore_refused = describe(error)
-            self.get_logger().error(
-                f'begins with an empty memory: {self._restore_refused}. The file stays as it is '
-                'and is not written over; move it away, or call ~/save_memory')
+        self.own_checkpoint.restore()
 
     def _free(self) -> None:
         self.engine.set_memory(None)
         self._forget()
-
-    def _save_own(self, timeout_s: float) -> None:
-        """Save the node's own checkpoint, if it is to be restored next time."""
-        if not self.parameters['checkpoint.restore'] or self._restore_refused or \
-                self.engine.memory is None:
-            return
-        try:
-            path = self.checkpoints.path()
-            self.engine.call(lambda: self.checkpoints.save(path), timeout_s)
-        except Exception as error:  # whatever it is, the node can be cleaned up
-            self.get_logger().error(f'the memory is not saved: {describe(error)}')
-
-    def _save_in_time(self) -> None:
-        """Save the node's own checkpoint once more, in the engine thread."""
-        try:
-            self.checkpoints.save(self.checkpoints.path())
-        except InfinipotError as error:
-            self._on_engine_error('checkpoint', error)
 
     # What others ask
 
@@ -300,7 +272,7 @@ class VideoMemoryNode(ManagedNode):
         """Say why the node is not what it should be; '' if it is."""
         if not (self.closed or self.engine.alive()):
             return 'the model thread has ended; restart the node'
-        return self.reason or self._restore_refused
+        return self.reason or self.own_checkpoint.refused
 
     def _every_second(self) -> None:
         self.outputs.publish_status()
@@ -318,11 +290,8 @@ class VideoMemoryNode(ManagedNode):
         self._diagnostics.publish(diagnose(self.get_clock().now().nanoseconds, condition,
                                            self.engine, self.inputs.cameras))
         self.inputs.warn()
-        period_s = self.parameters['checkpoint.period_s']
-        if self.state == 'active' and 0 < period_s <= time.monotonic() - self._saved:
-            self._saved = time.monotonic()
-            if not self._restore_refused:
-                self.engine.post(self._save_in_time)
+        if self.state == 'active':
+            self.own_checkpoint.save_in_time()
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
