@@ -19,6 +19,7 @@ from infinipot_ros.node.video_memory_node import VideoMemoryNode
 from infinipot_ros.srv import MemoryFile, VideoQA
 from lifecycle_msgs.srv import ChangeState, GetState
 import numpy as np
+from rcl_interfaces.msg import Log
 from rcl_interfaces.srv import DescribeParameters, SetParametersAtomically
 import rclpy
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
@@ -29,11 +30,13 @@ from std_srvs.srv import Trigger
 
 WAIT_S = 100.0
 SECOND_NS = 1_000_000_000
+START_NS = 1_700_000_000 * SECOND_NS  # of drives past the cameras
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 RELIABLE = QoSProfile(depth=400, reliability=ReliabilityPolicy.RELIABLE)
 TRANSITIONS = {'configure': 1, 'cleanup': 2, 'activate': 3, 'deactivate': 4}
 DEFAULTS = {'budget_mib': 2.0, 'sample_fps': 10.0, 'frame_queue': 400, 'qa.max_new_tokens': 8}
 DRIVE = Drive(7, num_frames=200)
+PICTURE = DRIVE.frame(0).rgb
 END_WAITS_S = video_memory_node.SAVE_TIMEOUT_S, video_memory_node.STOP_TIMEOUT_S
 # for a process that will be killed, which may leave shared memory that makes others abort
 NO_SHARED_MEMORY = {'FASTDDS_BUILTIN_TRANSPORTS': 'UDPv4'}
@@ -123,6 +126,13 @@ class World:
         self.run(executor)
         self.nodes.append(node)
         return Client(node)
+
+    def robot(self, **parameters: Any) -> tuple[VideoMemoryNode, Client]:
+        """Start a node and a client of it, and wait until it is active."""
+        node = self.memory_nodes(parameters)[0]
+        client = self.client()
+        until(lambda: node.state == 'active', f'active, not {node.reason}')
+        return node, client
 
     def close(self) -> None:
         """End everything."""
@@ -238,6 +248,13 @@ class Client:
         until(publisher.get_subscription_count, f'someone listens to {topic}')
         return publisher
 
+    def log(self) -> list[Log]:
+        """Return what all nodes log: a list that grows, and begins with what was before."""
+        lines: list[Log] = []
+        self.node.create_subscription(Log, '/rosout', lines.append, QoSProfile(
+            depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+        return lines
+
     def until_status(self, frames: int) -> MemoryStatus:
         """Wait until the node publishes that its memory has seen so many frames."""
         until(lambda: self.status and self.status[-1].frames_seen >= frames,
@@ -246,7 +263,7 @@ class Client:
 
     def drive_until_status(self, frames: int) -> MemoryStatus:
         """Publish until the node says that it has seen so many frames; some may be lost."""
-        camera, newest_ns = self.camera(), 1_700_000_000 * SECOND_NS
+        camera, newest_ns = self.camera(), START_NS
 
         def seen() -> bool:
             nonlocal newest_ns

@@ -14,13 +14,14 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
 from dds_world import (  # noqa: E402, I100
-    Client,
     DRIVE,
     drive_past,
     exact,
     image,
+    PICTURE,
     RELIABLE,
     SECOND_NS,
+    START_NS,
     until,
     until_seen,
     WAIT_S,
@@ -31,23 +32,10 @@ from infinipot_ros.node import guarding  # noqa: E402
 from infinipot_ros.node.camera import LONGEST_SIDE_PX  # noqa: E402
 from infinipot_ros.node.compressed_images import rgb_to_jpeg  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
-from rcl_interfaces.msg import Log  # noqa: E402
 from rclpy.clock import ClockType  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import CompressedImage  # noqa: E402
-
-START_NS = 1_700_000_000 * SECOND_NS
-PICTURE = DRIVE.frame(0).rgb
-
-
-def robot(world: World, **parameters: Any) -> tuple[Any, Client]:
-    """Start a node and a client, and wait until it is active."""
-    node = world.memory_nodes(parameters)[0]
-    client = world.client()
-    until(lambda: node.state == 'active', f'active, not {node.reason}')
-    return node, client
 
 
 def jpeg(rgb: np.ndarray, stamp_ns: int, label: str = 'jpeg') -> CompressedImage:
@@ -67,10 +55,8 @@ def digest(node: Any) -> str:
 def test_what_is_wrong_with_images_is_logged_once_and_leaves_the_memory(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, 'time', SimpleNamespace(monotonic=lambda: 100.0))
-    node, client = robot(world)
-    logged: list[Log] = []
-    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
-        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    node, client = world.robot()
+    logged = client.log()
     camera = client.camera()
     drive_past(camera, range(10), START_NS)
     until_seen(node, 10)
@@ -109,7 +95,7 @@ def test_what_is_wrong_with_images_is_logged_once_and_leaves_the_memory(
 
 
 def test_messages_that_are_cut_off_are_counted(world: World) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     camera = client.camera()
     for count, length in enumerate((0, 4, 11, 12, 20, 60, 1000)):
         stamp_ns = START_NS + count * SECOND_NS
@@ -125,8 +111,8 @@ def test_messages_that_are_cut_off_are_counted(world: World) -> None:
 
 def test_4k_pictures_that_wait_are_bounded_in_number_and_size(world: World) -> None:
     topic = '/image/compressed'
-    node, client = robot(world, **{'camera.transport': 'compressed', 'frame_queue': 3,
-                                   **exact(topic)})
+    node, client = world.robot(**{'camera.transport': 'compressed', 'frame_queue': 3,
+                                  **exact(topic)})
     camera = client.camera(topic, kind=CompressedImage)
     release = threading.Event()
     node.engine.post(lambda: release.wait(WAIT_S))
@@ -150,7 +136,7 @@ def test_4k_pictures_that_wait_are_bounded_in_number_and_size(world: World) -> N
 def test_a_camera_in_every_bad_state_leaves_another_one_alone(
         world: World, transport: str, asking: bool) -> None:
     suffix = '' if transport == 'raw' else '/compressed'
-    node, client = robot(world, **{
+    node, client = world.robot(**{
         'cameras': ['known', 'failing'], 'budget_mib': 4.0, 'failing.transport': transport,
         **exact('/known/image'), **exact(f'/failing/image{suffix}')})
     kind, make = (CompressedImage, jpeg) if suffix else (image(PICTURE, 0).__class__, image)
@@ -208,7 +194,7 @@ def test_a_camera_in_every_bad_state_leaves_another_one_alone(
 
 
 def test_a_clock_that_jumps_back_stops_no_timer(world: World) -> None:
-    node, client = robot(world, use_sim_time=True)  # rclpy#1490
+    node, client = world.robot(use_sim_time=True)  # rclpy#1490
     assert {timer.clock.clock_type for timer in node.timers} == {ClockType.STEADY_TIME}
     clock = client.node.create_publisher(Clock, '/clock', 1)
     until(clock.get_subscription_count, 'someone listens to /clock')
@@ -226,7 +212,7 @@ def test_a_clock_that_jumps_back_stops_no_timer(world: World) -> None:
 
 def test_an_empty_frame_id_and_a_pose_too_old_give_an_answer_without_pose(world: World) -> None:
     from nav_msgs.msg import Odometry
-    node, client = robot(world, pose_topic='odom', **exact('/odom'))
+    node, client = world.robot(pose_topic='odom', **exact('/odom'))
     poses = client.node.create_publisher(Odometry, 'odom', 50)
     until(poses.get_subscription_count, 'someone listens to odom')
     old = Odometry(header=image(PICTURE, START_NS - 60 * SECOND_NS).header)

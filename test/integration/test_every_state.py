@@ -19,6 +19,7 @@ from dds_world import (  # noqa: E402, I100
     image,
     own_threads,
     SECOND_NS,
+    START_NS,
     TRANSITIONS,
     until,
     until_seen,
@@ -37,7 +38,6 @@ from rclpy.executors import MultiThreadedExecutor  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 
 R = VideoQA.Response
-START_NS = 1_700_000_000 * SECOND_NS
 SHUTDOWNS = {'unconfigured': 5, 'inactive': 6, 'active': 7}
 WAY = {'unconfigured': (), 'inactive': ('configure',), 'active': ('configure', 'activate')}
 

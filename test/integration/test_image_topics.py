@@ -19,12 +19,13 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
 from dds_world import (  # noqa: E402, I100
-    Client,
     DRIVE,
     drive_past,
     exact,
     image,
+    PICTURE,
     SECOND_NS,
+    START_NS,
     until,
     until_seen,
     WAIT_S,
@@ -42,19 +43,9 @@ from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import CompressedImage, Image, PointCloud2  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 
-START_NS = 1_700_000_000 * SECOND_NS
 SENSOR_DATA = {'qos_overrides./image.subscription.reliability': 'best_effort',
                'qos_overrides./image.subscription.depth': 5}
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
-PICTURE = DRIVE.frame(0).rgb
-
-
-def robot(world: World, **parameters: Any) -> tuple[Any, Client]:
-    """Start a node and a client, and wait until it is active."""
-    node = world.memory_nodes(parameters)[0]
-    client = world.client()
-    until(lambda: node.state == 'active', f'active, not {node.reason}')
-    return node, client
 
 
 @pytest.fixture
@@ -67,7 +58,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize('qos', [BEST_EFFORT, QoSProfile(depth=50)],
                          ids=['best effort', 'reliable'])
 def test_publishers_of_both_reliabilities_are_heard(world: World, qos: QoSProfile) -> None:
-    node, client = robot(world, **SENSOR_DATA)
+    node, client = world.robot(**SENSOR_DATA)
     camera, newest_ns = client.camera(qos=qos), START_NS
 
     def heard() -> bool:
@@ -78,7 +69,7 @@ def test_publishers_of_both_reliabilities_are_heard(world: World, qos: QoSProfil
 
 
 def test_an_incompatible_publisher_is_named_with_the_remedy(world: World) -> None:
-    _, client = robot(world)
+    _, client = world.robot()
     publisher = client.node.create_publisher(image(PICTURE, 0).__class__, 'image', BEST_EFFORT)
     entry = until(lambda: (task := client.task(': camera camera')) and task.level == b'\x02'
                   and 'incompatible' in task.message and task, 'diagnostics name the QoS')
@@ -108,7 +99,7 @@ def test_a_node_says_once_what_it_listens_to_what_comes_and_where_to_ask(
 
 def test_bad_images_cost_themselves_only_and_are_counted(
         world: World, patient: None, capfd: pytest.CaptureFixture[str]) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     camera = client.camera()
     good = image(PICTURE, START_NS)
     bad: list[Any] = []
@@ -139,7 +130,7 @@ def test_bad_images_cost_themselves_only_and_are_counted(
 
 
 def test_size_and_encoding_may_change_in_mid_stream(world: World) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     camera = client.camera()
     frames = [np.asarray(Pillow.fromarray(PICTURE).resize(size)) for size in (
         (16, 16), (112, 112), (337, 1023), (640, 480), (1920, 1080))]
@@ -155,9 +146,9 @@ def test_size_and_encoding_may_change_in_mid_stream(world: World) -> None:
 
 
 def test_compressed_images_and_what_only_calls_itself_so(world: World) -> None:
-    node, client = robot(world, **{'camera.transport': 'compressed',
-                                   'camera.topic': '/front/image',
-                                   **exact('/front/image/compressed')})
+    node, client = world.robot(**{'camera.transport': 'compressed',
+                                  'camera.topic': '/front/image',
+                                  **exact('/front/image/compressed')})
     camera = client.camera('/front/image/compressed', kind=CompressedImage)
     jpeg = rgb_to_jpeg(PICTURE)
     stream = io.BytesIO()
@@ -177,7 +168,7 @@ def test_compressed_images_and_what_only_calls_itself_so(world: World) -> None:
 
 def test_a_burst_while_the_model_is_busy_keeps_the_newest_and_counts_the_rest(
         world: World, patient: None) -> None:
-    node, client = robot(world, frame_queue=4, sample_fps=60.0)
+    node, client = world.robot(frame_queue=4, sample_fps=60.0)
     camera = client.camera()
     release = threading.Event()
     node.engine.post(lambda: release.wait(WAIT_S))
@@ -198,7 +189,7 @@ def test_a_burst_while_the_model_is_busy_keeps_the_newest_and_counts_the_rest(
 
 @pytest.mark.parametrize('what', ['continue', 'clear'])
 def test_a_bag_that_loops(world: World, what: str) -> None:
-    node, client = robot(world, on_time_jump=what)
+    node, client = world.robot(on_time_jump=what)
     camera = client.camera()
     drive_past(camera, range(20), START_NS, pause_s=0.01)
     until_seen(node, 20)
@@ -210,7 +201,7 @@ def test_a_bag_that_loops(world: World, what: str) -> None:
 
 
 def test_stamps_that_are_zero_or_in_the_future_are_replaced(world: World) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     camera = client.camera()
     for index, stamp_ns in enumerate((0, 0, time.time_ns() + 10**6 * SECOND_NS)):
         before_ns = time.time_ns()
@@ -220,7 +211,7 @@ def test_stamps_that_are_zero_or_in_the_future_are_replaced(world: World) -> Non
 
 
 def test_simulated_time_that_never_begins_does_not_hold_anything_up(world: World) -> None:
-    node, client = robot(world, use_sim_time=True)
+    node, client = world.robot(use_sim_time=True)
     drive_past(client.camera(), range(5), 50 * SECOND_NS, pause_s=0.01)
     until_seen(node, 5)
     assert client.ask('what do you see now ?').status == VideoQA.Response.ANSWERED
@@ -231,8 +222,8 @@ def test_simulated_time_that_never_begins_does_not_hold_anything_up(world: World
 
 
 def test_a_camera_that_is_silent_is_named_and_the_other_one_goes_on(world: World) -> None:
-    node, client = robot(world, cameras=['front', 'rear'], budget_mib=4.0,
-                         **exact('/front/image'))
+    node, client = world.robot(cameras=['front', 'rear'], budget_mib=4.0,
+                               **exact('/front/image'))
     drive_past(client.camera('front/image'), range(10), START_NS, pause_s=0.01)
     until_seen(node, 10)
     node.inputs.cameras[1].health.started -= 6.0
@@ -269,7 +260,7 @@ def others() -> Iterator[Callable[[Any, str], None]]:
 
 def test_a_camera_on_the_wrong_topic_is_told_where_pictures_are(
         world: World, others: Callable[[Any, str], None]) -> None:
-    node, client = robot(world, **{'camera.topic': '/front/compressed'})
+    node, client = world.robot(**{'camera.topic': '/front/compressed'})
     client.node.create_publisher(Image, '/rear', 1)
     client.node.create_publisher(Odometry, '/odom', 1)
     node.inputs.cameras[0].health.started -= 6.0
@@ -292,7 +283,7 @@ def test_a_camera_on_the_wrong_topic_is_told_where_pictures_are(
 
 
 def test_pictures_lost_on_the_way_are_counted_and_named_with_the_remedy(world: World) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     client.camera()
     camera = node.inputs.cameras[0]
     until(lambda: camera.publishers.names(), 'the publisher is known')
@@ -306,7 +297,7 @@ def test_pictures_lost_on_the_way_are_counted_and_named_with_the_remedy(world: W
 
 def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(
         world: World, patient: None) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     camera = client.camera()
     drive_past(camera, [0] * 20, START_NS, pause_s=0.005)
     until(lambda: node.engine.dropped['stuck'] == 19, 'all but the first are left out')
@@ -331,7 +322,7 @@ def test_a_stuck_camera_is_named_and_does_not_fill_the_memory(
 
 def test_a_picture_that_does_not_change_in_a_simulator_is_no_warning(
         world: World, patient: None) -> None:
-    node, client = robot(world, use_sim_time=True)
+    node, client = world.robot(use_sim_time=True)
     clock = client.node.create_publisher(Clock, '/clock', 1)
     camera = client.camera()
     until(clock.get_subscription_count, 'someone listens to /clock')
@@ -347,7 +338,7 @@ def test_a_picture_that_does_not_change_in_a_simulator_is_no_warning(
 def test_two_publishers_on_one_topic_are_named(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishers, 'SEVERAL_AFTER_S', 0.5)
-    node, client = robot(world)
+    node, client = world.robot()
     driver = client.camera()
     other = rclpy.create_node('second_driver', namespace='left', context=world.context,
                               use_global_arguments=False)
@@ -393,7 +384,7 @@ def _with_covariance(x: float) -> Any:
 
 @pytest.mark.parametrize('make', [_odometry, _pose, _with_covariance])
 def test_frames_carry_the_pose_at_their_stamp(world: World, make: Any) -> None:
-    node, client = robot(world, pose_topic='odom', **exact('/odom'))
+    node, client = world.robot(pose_topic='odom', **exact('/odom'))
     clouds: list[PointCloud2] = []
     client.node.create_subscription(PointCloud2, 'infinipot/memory_map', clouds.append, 1)
     poses = client.node.create_publisher(type(make(0.0)), 'odom', 50)
@@ -430,7 +421,7 @@ def test_frames_carry_the_pose_at_their_stamp(world: World, make: Any) -> None:
 
 
 def test_a_pose_topic_of_another_type_is_no_pose_and_no_crash(world: World) -> None:
-    node, client = robot(world, pose_topic='odom')
+    node, client = world.robot(pose_topic='odom')
     client.node.create_publisher(String, 'odom', 1)
     drive_past(client.camera(), range(5), START_NS, pause_s=0.01)
     until_seen(node, 5)
@@ -440,7 +431,7 @@ def test_a_pose_topic_of_another_type_is_no_pose_and_no_crash(world: World) -> N
 
 def test_the_pictures_show_what_is_kept_and_what_an_answer_rests_on(
         world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, client = robot(world)
+    node, client = world.robot()
     sheets: dict[str, list[CompressedImage]] = {'retained': [], 'evidence/image/compressed': []}
     for name, heard in sheets.items():
         client.node.create_subscription(CompressedImage, f'infinipot/{name}', heard.append, 1)

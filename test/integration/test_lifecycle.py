@@ -24,6 +24,7 @@ from dds_world import (  # noqa: E402, I100
     drive_past,
     own_threads,
     SECOND_NS,
+    START_NS,
     until,
     until_seen,
     WAIT_S,
@@ -39,11 +40,9 @@ from infinipot_ros.node.model_pool import MODELS  # noqa: E402
 from infinipot_ros.node.surroundings import Surroundings  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
-from rcl_interfaces.msg import Log  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy  # noqa: E402
+from rclpy.qos import ReliabilityPolicy  # noqa: E402
 
 R = VideoQA.Response
-START_NS = 1_700_000_000 * SECOND_NS
 
 
 def robot(world: World, state: str, **parameters: Any) -> tuple[Any, Client]:
@@ -101,9 +100,7 @@ def test_a_deactivated_memory_goes_on_where_it_was(world: World) -> None:
 
 def test_transitions_that_the_state_does_not_allow_are_refused(world: World) -> None:
     _, client = robot(world, 'unconfigured', autostart=False)
-    logged: list[Log] = []
-    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
-        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    logged = client.log()
     for transition in ('activate', 'deactivate', 'cleanup'):
         assert not client.change(transition)
     assert client.change('configure')
@@ -362,9 +359,7 @@ def test_a_budget_that_cannot_be_changed_after_all_is_told(
 
 def test_what_the_engine_warns_of_is_in_the_log_of_the_node(world: World) -> None:
     _, client = robot(world, 'unconfigured', autostart=False, budget_mib=1000.0)
-    logged: list[Log] = []
-    client.node.create_subscription(Log, '/rosout', logged.append, QoSProfile(
-        depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    logged = client.log()
     assert client.change('configure')
     until(lambda: [line for line in logged if 'stay unused' in line.msg
                    and line.name == 'infinipot'], 'the log says that the budget is too large')

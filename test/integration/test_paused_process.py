@@ -19,6 +19,7 @@ from dds_world import (  # noqa: E402, I100
     drive_past,
     NO_SHARED_MEMORY,
     SECOND_NS,
+    START_NS,
     until,
     World,
 )
@@ -28,7 +29,6 @@ from infinipot_ros.msg import MemoryStatus  # noqa: E402
 from infinipot_ros.node.file_lock import FileLocks  # noqa: E402
 from infinipot_ros.srv import VideoQA  # noqa: E402
 
-START_NS = 1_700_000_000 * SECOND_NS
 PARAMETERS = {'budget_mib': '3.0', 'sample_fps': '5.0', 'qa.max_new_tokens': '8',
               'checkpoint.restore': 'true', 'checkpoint.period_s': '0.2'}
 

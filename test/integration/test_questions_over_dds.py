@@ -19,6 +19,7 @@ from dds_world import (  # noqa: E402
     Client,
     drive_past,
     SECOND_NS,
+    START_NS,
     until,
     until_seen,
     WAIT_S,
@@ -30,7 +31,6 @@ from infinipot_ros.srv import VideoQA  # noqa: E402
 from rcl_interfaces.srv import GetParameters  # noqa: E402
 
 R = VideoQA.Response
-START_NS = 1_700_000_000 * SECOND_NS
 
 
 class Setup:

@@ -14,11 +14,10 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='needs rclpy, from a ROS installation or its wheels')
 
-from dds_world import drive_past, SECOND_NS, until, until_seen, World  # noqa: E402, I100
+from dds_world import drive_past, SECOND_NS, START_NS, until, until_seen, World  # noqa: E402, I100
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = re.findall(r'```python\n(.*?)```', (ROOT / 'README.md').read_text(), re.DOTALL)
-START_NS = 1_700_000_000 * SECOND_NS
 RUN_S, ASK_S = 300.0, 60.0
 pytestmark = pytest.mark.timeout(1200)
 
