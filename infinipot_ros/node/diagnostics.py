@@ -108,20 +108,20 @@ def _memory(status: MemoryStatus, engine: EngineThread) -> _Entry:
         **{f'frames dropped, {reason}': count for reason, count in engine.dropped.items()}}
     if status.held_bytes > status.budget_bytes:
         return 'memory', ERROR, 'more bytes are held than the budget allows', values
-    if time.monotonic() - engine.last_overrun < RECENT_S:
+    if time.monotonic() - engine.queue.last_overrun < RECENT_S:
         return 'memory', WARN, overrun(engine), values
     held = f'{status.held_bytes / 2**20:.2f} of {status.budget_bytes / 2**20:.2f} MiB'
     return 'memory', OK, f'{held}, {status.held_tokens} tokens', values
 
 
 def _questions(engine: EngineThread) -> _Entry:
-    questions, frames = engine.waiting()
+    questions, frames = engine.queue.waiting()
     answered = max(1, engine.counts['answered'])
     values = {'answered': engine.counts['answered'], 'failed': engine.counts['failed'],
-              'refused as busy': engine.counts['busy'], 'waiting': questions,
+              'refused as busy': engine.queue.refused, 'waiting': questions,
               'frames waiting': frames, 'described': engine.counts['described'],
               'ms per answer': 1000 * engine.seconds['answers'] / answered}
-    if questions > engine.max_questions:
+    if questions > engine.queue.max_questions:
         return 'questions', WARN, 'no more questions can wait', values
     return 'questions', OK, f'{questions} waiting', values
 

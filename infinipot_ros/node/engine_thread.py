@@ -1,23 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The infinipot_ros authors
 # SPDX-License-Identifier: Apache-2.0
 """
-One thread owns the memory: everything that runs the model happens here, in order.
+One thread owns the memory: everything that runs the model happens here, one piece after another.
 
-Jobs (load, reset, save) go first, then questions, then descriptions, then frames. Callbacks of the
-node only put work here and, at most, wait for its end with a deadline on steady time.
-Nothing here imports ROS.
+Callbacks of the node only put work in its queue and, at most, wait for its end with a deadline on
+steady time. Nothing here imports ROS.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable
 import threading
 import time
 from typing import Any, TYPE_CHECKING
 
 from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError, InfinipotError
-from infinipot_ros.node.work import failure, Frame, Hooks, Job, Question
+from infinipot_ros.node.work import Description, failure, Frame, Hooks, Job, Question
+from infinipot_ros.node.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from infinipot_ros.memory import Answer, MemoryStatus, VideoMemory
@@ -28,27 +28,18 @@ class EngineThread:
 
     def __init__(self, hooks: Hooks, name: str = 'engine') -> None:
         """Make the thread; `start` starts it."""
-        self.max_questions = 4
-        self.max_frames = 8
         self.describe_prompt = ''
         self.memory: VideoMemory | None = None  # replaced in the thread only
         self.status: MemoryStatus | None = None  # as of the last piece of work
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()  # frames that the memory has not got, by reason
         self.counts: Counter[str] = Counter()
         # spent on frames, compression, answers
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.busy_since: float | None = None
-        self.last_overrun = -float('inf')  # when a due frame was last dropped
+        self.queue = WorkQueue(self.dropped)
         self._hooks = hooks
         self._model_lock: threading.Lock = threading.Lock()
-        self._wake = threading.Condition()
-        self._jobs: deque[Job] = deque()
-        self._questions: deque[Question] = deque()
-        self._frames: deque[Frame] = deque()
         self._added: dict[str, bytes] = {}  # digest of the newest frame by camera
-        self._running: Question | None = None
-        self._describe = False
-        self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -57,11 +48,7 @@ class EngineThread:
 
     def stop(self, timeout_s: float) -> bool:
         """Cancel everything and end the thread; return whether it ended in time."""
-        with self._wake:
-            self._stopping = True
-            self._describe = False
-            self._wake.notify_all()
-        self.cancel_questions('the node is shutting down')
+        self.queue.close()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -91,7 +78,7 @@ class EngineThread:
         :raises BusyError: it has not begun in time, or not ended; one not begun never will.
         :raises Exception: whatever the function raised.
         """
-        job = self._queue(Job(function))
+        job = self.queue.put(Job(function))
         if not job.done.wait(timeout_s):
             job.abandoned = True
             raise BusyError(f'the model has been busy for {timeout_s:g} s; try again later')
@@ -101,71 +88,7 @@ class EngineThread:
 
     def post(self, function: Callable[[], Any], urgent: bool = True) -> Job:
         """Run a function in the thread without waiting for it; an error of it is told."""
-        return self._queue(Job(function, urgent, told=True))
-
-    def _queue(self, job: Job) -> Job:
-        with self._wake:
-            if self._stopping:
-                raise Cancelled('the node is shutting down')
-            self._jobs.append(job)
-            self._wake.notify_all()
-        return job
-
-    def ask(self, question: Question) -> Question:
-        """
-        Queue a question.
-
-        :raises BusyError: at once, if as many wait as may.
-        """
-        with self._wake:
-            if self._stopping:
-                raise Cancelled('the node is shutting down')
-            idle = self._running is None and not self._questions
-            if not idle and len(self._questions) >= self.max_questions:
-                self.counts['busy'] += 1
-                raise BusyError(f'{len(self._questions) + 1} questions are waiting already '
-                                f'(parameter qa.queue is {self.max_questions}); ask again in a '
-                                'moment')
-            self._questions.append(question)
-            self._wake.notify_all()
-        return question
-
-    def cancel_questions(self, reason: str) -> None:
-        """Stop the question under way and drop those that wait; their callers get Cancelled."""
-        with self._wake:
-            waiting, self._questions = list(self._questions), deque()
-            if self._running is not None:
-                self._running.cancelled = reason
-        for question in waiting:
-            question.error = Cancelled(reason)
-            question.done.set()
-
-    def offer(self, frame: Frame) -> None:
-        """Queue a frame; where too many wait the oldest is dropped and counted."""
-        with self._wake:
-            while len(self._frames) >= self.max_frames:
-                self._frames.popleft()
-                self.dropped['model busy'] += 1
-                self.last_overrun = time.monotonic()
-            self._frames.append(frame)
-            self._wake.notify_all()
-
-    def drop_frames(self, reason: str) -> None:
-        """Drop the frames that wait, counted under a reason."""
-        with self._wake:
-            self.dropped[reason] += len(self._frames)
-            self._frames.clear()
-
-    def describe(self) -> None:
-        """Ask for one description, when no question waits; asking twice is asking once."""
-        with self._wake:
-            self._describe = not self._stopping
-            self._wake.notify_all()
-
-    def waiting(self) -> tuple[int, int]:
-        """Return how many questions (the one being answered too) and frames wait."""
-        with self._wake:
-            return len(self._questions) + (self._running is not None), len(self._frames)
+        return self.queue.put(Job(function, urgent, told=True))
 
     def hung_s(self) -> float:
         """Return for how long the model has not come back from one piece of work; 0 if it has."""
@@ -173,46 +96,31 @@ class EngineThread:
         return 0.0 if since is None else time.monotonic() - since
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._stopping or self._jobs or self._questions or self._frames
-                           or self._describe):
-                    self._wake.wait()
-                if self._stopping and not self._jobs:
-                    return
+        while self.queue.wait():
             self.busy_since = time.monotonic()
             try:
-                self._step()
+                self._do(self.queue.take())
             except BaseException as error:  # the thread outlives everything
                 self._tell(self._hooks.on_error, 'engine', failure(error))
             self.busy_since = None
 
-    def _step(self) -> None:
+    def _do(self, work: Job | Question | Description | Frame | None) -> None:
         """Do one piece of work; who has waited for it finds the status that it has left."""
-        with self._wake:
-            job = self._jobs.popleft() if self._jobs else None
-            question = None
-            if job is None and self._questions:
-                question = self._running = self._questions.popleft()
-            describe = job is None and question is None and self._describe
-            if describe:
-                self._describe = False
         try:
-            if job is not None:
-                self._do_job(job)
-            elif question is not None:
-                self._answer(question)
-            elif describe:
-                self._describe_now()
-            else:
-                self._add_waiting(1)
+            if isinstance(work, Job):
+                self._do_job(work)
+            elif isinstance(work, Question):
+                self._answer(work)
+            elif isinstance(work, Description):
+                self._describe()
+            elif work is not None:
+                self._add(work)
             self.status = None if self.memory is None else self.memory.status()
         finally:
-            for waited_for in (job, question):
-                if waited_for is not None:
-                    waited_for.done.set()
-        if question is not None and question.answer is not None:
-            self._tell(self._hooks.on_answer, question, question.answer)
+            if isinstance(work, Job | Question):
+                work.done.set()
+        if isinstance(work, Question) and work.answer is not None:
+            self._tell(self._hooks.on_answer, work, work.answer)
 
     def _do_job(self, job: Job) -> None:
         if job.abandoned:
@@ -236,13 +144,16 @@ class EngineThread:
                 self.counts['failed'] += 1
                 self._tell(self._hooks.on_error, 'question', question.error)
         finally:
-            with self._wake:
-                self._running = None
+            self.queue.answered()
             self.seconds['answers'] += time.monotonic() - started
 
     def _catch_up(self, question: Question) -> None:
         """Bring the memory up to now: what waits (the queue bounds it), then the newest frames."""
-        self._add_waiting(self.max_frames, lambda: self._is_over(question))
+        for _ in range(self.queue.max_frames):
+            frame = None if self._is_over(question) else self.queue.take_frame()
+            if frame is None:
+                break
+            self._add(frame)
         try:
             newest = self._hooks.newest()
         except Exception as error:  # a picture that cannot be had must not cost the answer
@@ -268,16 +179,16 @@ class EngineThread:
         finally:
             self._model_lock.release()
 
-    def _describe_now(self) -> None:
+    def _describe(self) -> None:
         """Describe; a question that comes meanwhile goes first, and the description is retried."""
         if self.memory is None or self.status is None or self.status.frames_seen == 0:
             return
         with self._model_lock:
             prompt = {'prompt': self.describe_prompt} if self.describe_prompt else {}
-            answer = self.memory.describe(**prompt, cancel=self._question_waits,
+            answer = self.memory.describe(**prompt, cancel=self.queue.puts_off_description,
                                           on_token=self._on_token)
         if answer.status.name == 'CANCELLED':
-            self._describe = not self._stopping
+            self.queue.describe()
             return
         if answer.status.name != 'ANSWERED':
             self._tell(self._hooks.on_error, 'description', InfinipotError(
@@ -285,11 +196,6 @@ class EngineThread:
             return
         self.counts['described'] += 1
         self._tell(self._hooks.on_description, answer)
-
-    def _question_waits(self) -> bool:
-        with self._wake:
-            return bool(self._questions or self._stopping
-                        or any(job.urgent for job in self._jobs))
 
     def _on_token(self, token: str) -> None:
         self.busy_since = time.monotonic()
@@ -302,14 +208,6 @@ class EngineThread:
             raise Cancelled(question.cancelled)
         if time.monotonic() > question.deadline:
             raise TimeoutError('its time was up before the model was free')
-
-    def _add_waiting(self, most: int, stop: Callable[[], bool] = lambda: False) -> None:
-        for _ in range(most):
-            with self._wake:
-                if not self._frames or stop():
-                    return
-                frame = self._frames.popleft()
-            self._add(frame)
 
     def _add(self, frame: Frame) -> None:
         """Add one frame; whatever goes wrong costs this frame only."""

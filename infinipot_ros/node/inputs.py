@@ -67,7 +67,7 @@ class Inputs:
                 setup = CameraSetup(
                     name=name, topic=self._topic(name), compressed=self._compressed(name),
                     fps=lambda: float(self._parameters['sample_fps']), rules=self._rules,
-                    read=self._read, pose_at=self._pose_at, offer=self._engine.offer,
+                    read=self._read, pose_at=self._pose_at, offer=self._engine.queue.offer,
                     on_jump=self._on_jump)
                 with subscribing(self._node, f'{name}.topic', setup.topic):
                     self.cameras.append(Camera(self._node, setup))

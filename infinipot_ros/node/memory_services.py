@@ -51,7 +51,7 @@ class MemoryServices:
             self._on_reset()
             return seen
 
-        self._engine.drop_frames('memory reset')
+        self._engine.queue.drop_frames('memory reset')
         seen = self._engine.call(reset, RESET_TIMEOUT_S)
         response.success, response.message = True, f'{seen} frames are forgotten'
         return response

@@ -97,7 +97,7 @@ class QuestionService:
             return 'BAD_REQUEST', problem, None
         question = self._question(request, started)
         try:
-            answer = self._engine.ask(question).wait()
+            answer = self._engine.queue.ask(question).wait()
         except BusyError as busy:
             return 'BUSY', describe(busy), None
         except TimeoutError as late:

@@ -68,7 +68,7 @@ class VideoMemoryNode(ManagedNode):
             logger.warning(f"there is no parameter '{name}'; it is ignored. "
                            'docs/parameters.md lists all')
         self._apply(self.parameters.values())
-        self.descriptions = Descriptions(self.parameters, self.engine.describe)
+        self.descriptions = Descriptions(self.parameters, self.engine.queue.describe)
         self.inputs = Inputs(self, self.engine, self.parameters, self._on_jump)
         self.outputs = Outputs(self, self.engine)
         self.checkpoints = Checkpoints(
@@ -117,8 +117,8 @@ class VideoMemoryNode(ManagedNode):
     def deactivate(self) -> None:
         """Stop them, and keep the memory."""
         self.inputs.close()
-        self.engine.cancel_questions('the node has been deactivated')
-        self.engine.drop_frames('deactivated')
+        self.engine.queue.cancel_questions('the node has been deactivated')
+        self.engine.queue.drop_frames('deactivated')
 
     def clean_up(self) -> None:
         """Save the memory if that is wanted, and free it and the model."""
@@ -136,7 +136,7 @@ class VideoMemoryNode(ManagedNode):
         if self.closed:
             return
         self.inputs.close()
-        self.engine.cancel_questions('the node is shutting down')
+        self.engine.queue.cancel_questions('the node is shutting down')
         self.own_checkpoint.save(SAVE_TIMEOUT_S)
         super().close()
         if self.engine.stop(STOP_TIMEOUT_S):
@@ -195,8 +195,8 @@ class VideoMemoryNode(ManagedNode):
     def _apply(self, changed: Mapping[str, Any]) -> None:
         """Put changed parameters into effect; the fixed ones are read when configuring."""
         engine = self.engine
-        engine.max_questions = changed.get('qa.queue', engine.max_questions)
-        engine.max_frames = changed.get('frame_queue', engine.max_frames)
+        engine.queue.max_questions = changed.get('qa.queue', engine.queue.max_questions)
+        engine.queue.max_frames = changed.get('frame_queue', engine.queue.max_frames)
         engine.describe_prompt = changed.get('describe.prompt', engine.describe_prompt)
         if 'budget_mib' in changed and engine.memory is not None:
             engine.post(lambda: self._set_budget(changed['budget_mib']))
@@ -281,7 +281,7 @@ class VideoMemoryNode(ManagedNode):
         warning = self._surroundings.problem()
         if warning:
             self._warn(warning[:20], warning)
-        if time.monotonic() - self.engine.last_overrun < OVERRUN_S:
+        if time.monotonic() - self.engine.queue.last_overrun < OVERRUN_S:
             self._warn('overrun', overrun(self.engine))
         condition = Condition(
             name=self.get_fully_qualified_name().strip('/'), state=self.state,

@@ -88,6 +88,11 @@ class Job:
     done: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(frozen=True)
+class Description:
+    """A wish for one description of the scene."""
+
+
 @dataclass
 class Hooks:
     """

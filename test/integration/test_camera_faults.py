@@ -120,9 +120,9 @@ def test_4k_pictures_that_wait_are_bounded_in_number_and_size(world: World) -> N
     for count in range(8):
         large[:] = 20 * count
         camera.publish(jpeg(large, START_NS + count * SECOND_NS))
-    until(lambda: node.engine.dropped['model busy'] == 5 and node.engine.waiting() == (0, 3),
+    until(lambda: node.engine.dropped['model busy'] == 5 and node.engine.queue.waiting() == (0, 3),
           'all but three are dropped')
-    waiting = list(node.engine._frames)
+    waiting = list(node.engine.queue._frames)
     assert [frame.stamp_ns for frame in waiting] == [
         START_NS + count * SECOND_NS for count in (5, 6, 7)]
     assert {frame.rgb.shape for frame in waiting} == {(720, LONGEST_SIDE_PX, 3)}
@@ -175,7 +175,8 @@ def test_a_camera_in_every_bad_state_leaves_another_one_alone(
     release.set()
     assert waiting().answer == right
     until_seen(node, 30 + 7)
-    until(lambda: node.engine.waiting() == (0, 0) and node.engine.busy_since is None, 'it rests')
+    until(lambda: node.engine.queue.waiting() == (0, 0) and node.engine.busy_since is None,
+          'it rests')
     assert node.engine.status.frames_seen == 30 + 7
     assert node.engine.dropped == {'stuck': 5}
     assert health.dropped == {'bad image': 3, 'late': 1}

@@ -174,7 +174,7 @@ def test_a_burst_while_the_model_is_busy_keeps_the_newest_and_counts_the_rest(
     node.engine.post(lambda: release.wait(WAIT_S))
     newest_ns = drive_past(camera, range(100), START_NS, fps=20.0, pause_s=0.004)
     until(lambda: node.engine.dropped['model busy'] == 96, 'all but four are dropped')
-    assert node.engine.waiting() == (0, 4)
+    assert node.engine.queue.waiting() == (0, 4)
     release.set()
     status = until_seen(node, 4)
     assert status.frames_seen == 4

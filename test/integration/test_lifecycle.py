@@ -304,7 +304,7 @@ def test_parameters_are_refused_whole_with_what_is_allowed(world: World) -> None
         assert words in client.set(**values), values
     assert node.parameters['qa.timeout_s'] == 30.0
     assert client.set(sample_fps=2, qa__queue=1) == ''
-    assert node.parameters['sample_fps'] == 2.0 and node.engine.max_questions == 1
+    assert node.parameters['sample_fps'] == 2.0 and node.engine.queue.max_questions == 1
 
 
 def test_the_budget_can_be_lowered_while_running_and_raised_again(world: World) -> None:
@@ -393,7 +393,7 @@ def test_a_question_under_way_is_cancelled_by_deactivating(
     request = VideoQA.Request(question='what do you see now ?')
     waiting = [client.begin(VideoQA, 'video_qa', request) for _ in range(2)]
     assert begun.wait(WAIT_S)
-    until(lambda: node.engine.waiting()[0] == 2, 'one answered, one waiting')
+    until(lambda: node.engine.queue.waiting()[0] == 2, 'one answered, one waiting')
     assert client.change('deactivate')
     for wait in waiting:
         response = wait()
@@ -418,7 +418,7 @@ def test_scene_descriptions_by_period_and_by_novelty(world: World) -> None:
     assert len(heard) <= described + 2, 'nothing is said again while no picture comes'
     assert client.set(describe__period_s=0.0, describe__novelty=0.0001) == ''
     engine = node.engine
-    until(lambda: not engine._describe and engine.busy_since is None
+    until(lambda: not engine.queue._describe and engine.busy_since is None
           and len(heard) == engine.counts['described'], 'all that was said is heard')
     heard.clear()
     time.sleep(0.5)

@@ -67,7 +67,7 @@ def seen(robot: Setup) -> Iterator[int]:
     newest_ns = drive_past(robot.camera, range(40), START_NS, pause_s=0.004)
     until_seen(robot.node, 40)
     yield newest_ns
-    robot.node.engine.drop_frames('test')
+    robot.node.engine.queue.drop_frames('test')
 
 
 def test_an_answer_comes_with_its_evidence_and_the_bytes_stay_in_budget(
@@ -186,9 +186,9 @@ def test_one_question_too_many_is_told_busy_at_once(robot: Setup, seen: int) -> 
     release = robot.hold()
     request = VideoQA.Request(question='what do you see now ?', timeout_s=WAIT_S)
     waiting = [robot.client.begin(VideoQA, 'video_qa', request) for _ in range(2)]
-    until(lambda: robot.node.engine.waiting()[0] == 2, 'two questions wait')
+    until(lambda: robot.node.engine.queue.waiting()[0] == 2, 'two questions wait')
     busy = [robot.client.ask('and now ?') for _ in range(5)]
-    assert robot.node.engine.waiting()[0] == 2, 'the model is still held'
+    assert robot.node.engine.queue.waiting()[0] == 2, 'the model is still held'
     assert {response.status for response in busy} == {R.BUSY}
     assert 'qa.queue is 2' in busy[0].message
     release.set()
@@ -229,7 +229,7 @@ def test_a_deadline_is_kept_and_other_services_are_quick_meanwhile(robot: Setup)
     release = robot.hold()
     request = VideoQA.Request(question='now ?', timeout_s=2 * WAIT_S)
     later = robot.client.begin(VideoQA, 'video_qa', request)
-    until(lambda: robot.node.engine.waiting()[0] == 1, 'a question waits')
+    until(lambda: robot.node.engine.queue.waiting()[0] == 1, 'a question waits')
     names = GetParameters.Request(names=['budget_mib'])
     for _ in range(5):
         robot.client.call(GetParameters, 'infinipot/get_parameters', names)
@@ -239,7 +239,7 @@ def test_a_deadline_is_kept_and_other_services_are_quick_meanwhile(robot: Setup)
     assert response.status == R.TIMEOUT
     assert 'within 1 s' in response.message
     assert response.latency.sec >= 1
-    assert robot.node.engine.waiting()[0] == 2, 'the model is still held'
+    assert robot.node.engine.queue.waiting()[0] == 2, 'the model is still held'
     release.set()
     assert later().status in (R.ANSWERED, R.EMPTY_MEMORY)
     assert robot.client.ask('now ?').status in (R.ANSWERED, R.EMPTY_MEMORY)
@@ -265,7 +265,7 @@ def test_a_client_that_is_gone_by_the_time_of_its_answer_costs_nothing(
     release = robot.hold()
     other = robot.world.client()
     other.begin(VideoQA, 'video_qa', VideoQA.Request(question='what do you see now ?'))
-    until(lambda: robot.node.engine.waiting()[0] == 1, 'the question waits')
+    until(lambda: robot.node.engine.queue.waiting()[0] == 1, 'the question waits')
     other.node.destroy_client(other._clients['video_qa'])
     release.set()
     assert robot.client.ask('what do you see now ?').status == R.ANSWERED

@@ -209,9 +209,9 @@ def test_what_is_wrong_with_the_node_is_told_while_it_lasts(
 
 def test_drops_are_counted_by_reason_and_a_full_queue_is_told() -> None:
     engine = EngineThread(Hooks())
-    engine.max_frames = 2
+    engine.queue.max_frames = 2
     for stamp in range(5):
-        engine.offer(Frame('front', stamp, '', np.zeros((8, 8, 3), np.uint8)))
+        engine.queue.offer(Frame('front', stamp, '', np.zeros((8, 8, 3), np.uint8)))
     engine.status = SimpleNamespace(  # type: ignore[assignment]
         budget_bytes=2**21, held_bytes=2**20, capacity_tokens=9, held_tokens=4, frames_seen=2,
         frames_kept=2, compressions=0, policy='tar', van_pooling='', tokens_per_minute=1.0,

@@ -9,6 +9,7 @@ time at a chosen moment; the real one is behind the same thread in test/integrat
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Any
 from infinipot_ros.errors import BusyError, Cancelled, ImageFormatError
 from infinipot_ros.node.engine_thread import EngineThread
 from infinipot_ros.node.work import Frame, GRACE_S, Hooks, Question
+from infinipot_ros.node.work_queue import WorkQueue
 import numpy as np
 import pytest
 
@@ -111,13 +113,13 @@ def until(true: Callable[[], Any]) -> None:
 
 def settle(engine: EngineThread) -> None:
     """Wait until nothing waits."""
-    until(lambda: not engine._describe and engine.busy_since is None
-          and engine.waiting() == (0, 0))
+    until(lambda: not engine.queue._describe and engine.busy_since is None
+          and engine.queue.waiting() == (0, 0))
 
 
 def test_everything_runs_in_one_thread_that_is_not_ours(engine, memory) -> None:
-    engine.offer(frame(1))
-    assert engine.ask(question('a')).wait().text == 'A'
+    engine.queue.offer(frame(1))
+    assert engine.queue.ask(question('a')).wait().text == 'A'
     settle(engine)
     assert memory.threads == {engine._thread.ident}
 
@@ -130,9 +132,9 @@ def test_a_question_knows_what_was_due_before_it_and_the_newest_frame(memory) ->
     gate = Gate()
     memory.during_frame = gate
     for stamp in (1, 2, 3):
-        engine.offer(frame(stamp))
+        engine.queue.offer(frame(stamp))
     gate.wait_until_entered()
-    asked = [engine.ask(question(name)) for name in 'ab']
+    asked = [engine.queue.ask(question(name)) for name in 'ab']
     gate.opened.set()
     for item in asked:
         item.wait()
@@ -146,7 +148,7 @@ def test_a_newest_frame_that_cannot_be_had_does_not_cost_the_answer(memory, told
                                 on_error=lambda what, error: told.append((what, str(error)))))
     thread.start()
     thread.call(lambda: thread.set_memory(memory), PATIENCE_S)
-    assert thread.ask(question('a')).wait().text == 'A'
+    assert thread.queue.ask(question('a')).wait().text == 'A'
     assert told == [('frame', 'integer division or modulo by zero')]
     assert thread.stop(PATIENCE_S)
 
@@ -155,11 +157,11 @@ def test_jobs_go_before_questions_and_questions_before_later_frames(engine, memo
     gate = Gate()
     engine.post(gate)
     gate.wait_until_entered()
-    item = engine.ask(question('a'))
+    item = engine.queue.ask(question('a'))
     job = engine.post(lambda: memory.log.append('job'))
     gate.opened.set()
     item.wait()
-    engine.offer(frame(1))
+    engine.queue.offer(frame(1))
     settle(engine)
     assert job.done.is_set()
     assert memory.log == ['job', 'ask a', 'frame 1']
@@ -168,58 +170,68 @@ def test_jobs_go_before_questions_and_questions_before_later_frames(engine, memo
 def test_the_queue_of_questions_is_bounded_and_says_busy_at_once(engine, memory) -> None:
     gate = Gate()
     memory.during_ask = gate
-    engine.max_questions = 2
-    asked = [engine.ask(question('0'))]
+    engine.queue.max_questions = 2
+    asked = [engine.queue.ask(question('0'))]
     gate.wait_until_entered()
-    asked += [engine.ask(question('1')), engine.ask(question('2'))]
+    asked += [engine.queue.ask(question('1')), engine.queue.ask(question('2'))]
     with pytest.raises(BusyError, match=r'qa\.queue is 2\); ask again in a moment'):
-        engine.ask(question('3'))  # while the gate is closed, so it waits for nothing
+        engine.queue.ask(question('3'))  # while the gate is closed, so it waits for nothing
     gate.opened.set()
     assert [item.wait().text for item in asked] == ['0', '1', '2']
-    assert engine.counts['busy'] == 1
+    assert engine.queue.refused == 1
 
 
 def test_frames_are_bounded_the_newest_stay_and_drops_are_counted(engine, memory) -> None:
     gate, started = Gate(), time.monotonic()
     engine.post(gate)
     gate.wait_until_entered()
-    engine.max_frames = 3
+    engine.queue.max_frames = 3
     for stamp in range(10):
-        engine.offer(frame(stamp))
-    assert engine.waiting() == (0, 3)
+        engine.queue.offer(frame(stamp))
+    assert engine.queue.waiting() == (0, 3)
     gate.opened.set()
     settle(engine)
     assert memory.log == ['frame 7', 'frame 8', 'frame 9']
     assert engine.dropped == {'model busy': 7}
-    assert engine.last_overrun >= started
+    assert engine.queue.last_overrun >= started
+
+
+def test_frames_dropped_before_they_are_taken_leave_nothing_to_do() -> None:
+    dropped: Counter[str] = Counter()
+    queue = WorkQueue(dropped)
+    queue.offer(frame(1))
+    assert queue.wait()
+    queue.drop_frames('deactivated')
+    assert queue.take() is None
+    assert dropped == {'deactivated': 1}
 
 
 def test_a_model_that_hangs_costs_its_caller_the_deadline_and_no_more(engine, memory) -> None:
     gate = Gate()
     memory.during_ask = gate
-    asked = engine.ask(question('hang'))
+    asked = engine.queue.ask(question('hang'))
     gate.wait_until_entered()
     asked.deadline = time.monotonic() + 0.2
     with pytest.raises(TimeoutError, match='has not come back'):
         asked.wait()  # while the gate is closed
     assert time.monotonic() >= asked.deadline + GRACE_S
     assert engine.hung_s() > 0.2
-    waiting = engine.ask(question('behind', timeout_s=0.1))
+    waiting = engine.queue.ask(question('behind', timeout_s=0.1))
     with pytest.raises(TimeoutError):
         waiting.wait()
     gate.opened.set()
     memory.during_ask = lambda call: None
-    assert engine.ask(question('next')).wait().text == 'NEXT'
+    assert engine.queue.ask(question('next')).wait().text == 'NEXT'
     assert 'ask behind' not in memory.log
 
 
 def test_cancelling_stops_the_one_running_and_the_ones_waiting(engine, memory) -> None:
     gate = Gate()
     memory.during_ask = gate
-    running = engine.ask(question('running'))
+    running = engine.queue.ask(question('running'))
     gate.wait_until_entered()
-    waiting = engine.ask(question('waiting'))
-    engine.cancel_questions('deactivated')
+    waiting = engine.queue.ask(question('waiting'))
+    engine.queue.cancel_questions('deactivated')
     with pytest.raises(Cancelled, match='deactivated'):
         waiting.wait()
     gate.opened.set()
@@ -232,9 +244,9 @@ def test_what_the_model_raises_reaches_the_one_who_asked_and_no_one_else(
         raise RuntimeError('CUDA error: device-side assert')
     memory.during_ask = explode
     with pytest.raises(RuntimeError, match='device-side'):
-        engine.ask(question()).wait()
+        engine.queue.ask(question()).wait()
     memory.during_ask = lambda call: None
-    assert engine.ask(question('b')).wait().text == 'B'
+    assert engine.queue.ask(question('b')).wait().text == 'B'
     assert [what for what, _ in told] == ['question']
     assert engine.counts['failed'] == 1
 
@@ -248,8 +260,8 @@ def test_a_bad_frame_costs_that_frame(engine, memory, told, error, reason) -> No
         if errors:
             raise errors.pop()
     memory.during_frame = explode
-    engine.offer(frame(1))
-    engine.offer(frame(2))
+    engine.queue.offer(frame(1))
+    engine.queue.offer(frame(2))
     settle(engine)
     assert memory.log == ['frame 2']
     assert engine.dropped == {reason: 1}
@@ -262,17 +274,17 @@ def test_what_a_policy_raises_to_end_the_process_ends_no_thread(
     def end(*unused: Any) -> None:
         raise kind('no licence')
     memory.during_frame = memory.during_ask = end
-    engine.offer(frame(1))
+    engine.queue.offer(frame(1))
     settle(engine)
     with pytest.raises(RuntimeError, match=f'{kind.__name__} was raised: no licence'):
-        engine.ask(question()).wait()
+        engine.queue.ask(question()).wait()
     engine.call(lambda: setattr(memory, 'frames_seen', 1), PATIENCE_S)
-    engine.describe()
+    engine.queue.describe()
     settle(engine)
     with pytest.raises(RuntimeError, match=kind.__name__):
         engine.call(end, PATIENCE_S)
     memory.during_frame = memory.during_ask = lambda *unused: None
-    assert engine.ask(question('b')).wait().text == 'B'
+    assert engine.queue.ask(question('b')).wait().text == 'B'
     assert [what for what, _ in told] == ['frame', 'question', 'engine']
     assert all(isinstance(error, Exception) for _, error in told)
     assert engine.dropped == {'model failed': 1} and engine.counts['failed'] == 1
@@ -281,7 +293,7 @@ def test_what_a_policy_raises_to_end_the_process_ends_no_thread(
 def test_the_picture_that_a_camera_has_sent_before_is_left_out(engine, memory) -> None:
     """Camera by camera; after a failure or a reset the memory has not got it, so it is new."""
     def offer(camera: str, stamp_ns: int, digest: bytes) -> None:
-        engine.offer(Frame(camera, stamp_ns, 'optical', PICTURE, digest=digest))
+        engine.queue.offer(Frame(camera, stamp_ns, 'optical', PICTURE, digest=digest))
         settle(engine)
 
     for camera, stamp_ns, digest in (('front', 1, b'a'), ('front', 2, b'a'), ('rear', 3, b'a'),
@@ -301,18 +313,19 @@ def test_the_picture_that_a_camera_has_sent_before_is_left_out(engine, memory) -
 
 
 @pytest.mark.parametrize(('interrupt', 'log'), [
-    (lambda engine: engine.ask(question('first')), ['ask describe', 'ask first', 'ask describe']),
+    (lambda engine: engine.queue.ask(question('first')),
+     ['ask describe', 'ask first', 'ask describe']),
     (lambda engine: engine.post(lambda: None), ['ask describe', 'ask describe']),
     (lambda engine: engine.post(lambda: None, urgent=False), ['ask describe'])],
     ids=['a question', 'a job', 'drawing'])
 def test_a_description_gives_way_to_questions_and_jobs_but_not_to_drawing_and_is_retried(
         engine, memory, told, interrupt, log) -> None:
-    engine.offer(frame(1))
+    engine.queue.offer(frame(1))
     settle(engine)
     gate = Gate()
     memory.during_ask = gate
-    engine.describe()
-    engine.describe()
+    engine.queue.describe()
+    engine.queue.describe()
     gate.wait_until_entered()
     interrupt(engine)
     gate.opened.set()
@@ -323,11 +336,11 @@ def test_a_description_gives_way_to_questions_and_jobs_but_not_to_drawing_and_is
 
 
 def test_a_description_that_fails_is_told_and_not_counted(engine, memory, told) -> None:
-    engine.offer(frame(1))
+    engine.queue.offer(frame(1))
     settle(engine)
     memory.describe = lambda **how: SimpleNamespace(
         message='the prompt is too long', status=SimpleNamespace(name='BAD_REQUEST'))
-    engine.describe()
+    engine.queue.describe()
     until(lambda: told)
     assert [(what, str(error)) for what, error in told] == [
         ('description', 'the prompt is too long')]
@@ -340,7 +353,7 @@ def test_jobs_return_raise_and_time_out(engine, memory) -> None:
         engine.call(lambda: int('no'), PATIENCE_S)
     gate = Gate()
     memory.during_ask = gate
-    asked = engine.ask(question('long'))
+    asked = engine.queue.ask(question('long'))
     gate.wait_until_entered()
     with pytest.raises(BusyError, match='try again'):
         engine.call(lambda: memory.log.append('too late'), 0.05)
@@ -370,10 +383,10 @@ def test_who_has_waited_finds_the_state_after_it_which_is_taken_once(engine, mem
     engine.call(lambda: setattr(memory, 'frames_seen', 7), PATIENCE_S)
     assert engine.status.frames_seen == 7
     memory.during_ask = lambda call: setattr(memory, 'frames_seen', 8)
-    engine.ask(question()).wait()
+    engine.queue.ask(question()).wait()
     assert engine.status.frames_seen == 8
-    engine.describe()
-    engine.offer(frame(1))
+    engine.queue.describe()
+    engine.queue.offer(frame(1))
     until(lambda: engine.status.frames_seen == 9)
     assert [seen.frames_seen for seen in taken] == [0, 7, 8, 8, 9]
 
@@ -381,7 +394,7 @@ def test_who_has_waited_finds_the_state_after_it_which_is_taken_once(engine, mem
 def test_a_status_that_cannot_be_had_is_told_and_costs_no_answer(engine, memory, told) -> None:
     memory.status = lambda: 1 // 0
     assert engine.call(lambda: 42, PATIENCE_S) == 42
-    assert engine.ask(question('a')).wait().text == 'A'
+    assert engine.queue.ask(question('a')).wait().text == 'A'
     until(lambda: len(told) == 2)
     assert [(what, type(error)) for what, error in told] == [('engine', ZeroDivisionError)] * 2
 
@@ -400,10 +413,10 @@ def test_two_engines_take_turns_on_one_model(engine, memory) -> None:
         assert len(inside) == 1
         inside.pop()
     memory.during_ask = theirs.during_ask = alone
-    asked = [side.ask(question(f'{n}')) for n in range(4) for side in (engine, other)]
+    asked = [side.queue.ask(question(f'{n}')) for n in range(4) for side in (engine, other)]
     assert [item.wait().text for item in asked] == ['0', '0', '1', '1', '2', '2', '3', '3']
     with lock, pytest.raises(TimeoutError):
-        other.ask(question('late', timeout_s=0.05)).wait()
+        other.queue.ask(question('late', timeout_s=0.05)).wait()
     assert other.stop(PATIENCE_S)
 
 
@@ -413,13 +426,13 @@ def test_stopping_answers_everyone_and_refuses_what_comes_later(memory) -> None:
     engine.call(lambda: engine.set_memory(memory), PATIENCE_S)
     gate = Gate()
     memory.during_ask = gate
-    running, waiting = engine.ask(question('r')), engine.ask(question('w'))
+    running, waiting = engine.queue.ask(question('r')), engine.queue.ask(question('w'))
     gate.wait_until_entered()
     assert not engine.stop(0.05)
     with pytest.raises(Cancelled, match='shutting down'):
         waiting.wait()
     with pytest.raises(Cancelled):
-        engine.ask(question('later'))
+        engine.queue.ask(question('later'))
     gate.opened.set()
     assert running.wait().status.name == 'CANCELLED'
     assert engine.stop(PATIENCE_S)
@@ -432,7 +445,7 @@ def test_a_hook_that_raises_is_reported_and_nothing_stops(memory, told) -> None:
                                 on_error=lambda what, error: told.append(what)))
     engine.start()
     engine.call(lambda: engine.set_memory(memory), PATIENCE_S)
-    engine.offer(frame(1))
-    assert engine.ask(question('a')).wait().text == 'A'
+    engine.queue.offer(frame(1))
+    assert engine.queue.ask(question('a')).wait().text == 'A'
     assert engine.stop(PATIENCE_S)
     assert told == ['engine', 'engine']

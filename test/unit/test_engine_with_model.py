@@ -35,7 +35,7 @@ def engines() -> Iterator[list[EngineThread]]:
             budget_mib=4.0, cameras=('front', 'rear'), max_memory_tokens=216, max_new_tokens=8))
         add(memory, 30, scene, camera='front')
         engine = EngineThread(Hooks())
-        engine.max_questions = len(QUESTIONS)
+        engine.queue.max_questions = len(QUESTIONS)
         engine.start()
         engine.call(lambda memory=memory, engine=engine: engine.set_memory(memory, lock), 100.0)
         made.append(engine)
@@ -46,21 +46,21 @@ def engines() -> Iterator[list[EngineThread]]:
 
 def test_eight_at_once_get_their_own_answers_while_frames_arrive(
         engines: list[EngineThread]) -> None:  # transformers#47085
-    right = [{text: engine.ask(question(text)).wait().text for text in QUESTIONS}
+    right = [{text: engine.queue.ask(question(text)).wait().text for text in QUESTIONS}
              for engine in engines]
     assert len(set(right[0].values())) > 4 and right[0] != right[1]
     found: list[list[tuple[str, str]]] = [[], []]
 
     def ask(robot: int, text: str) -> None:
         for _ in range(3):
-            found[robot].append((text, engines[robot].ask(question(text)).wait().text))
+            found[robot].append((text, engines[robot].queue.ask(question(text)).wait().text))
     clients = [threading.Thread(target=ask, args=(robot, text))
                for robot in range(2) for text in QUESTIONS]
     for client in clients:
         client.start()
     for stamp, rgb in enumerate(pictures(20, 3)):
         for engine in engines:
-            engine.offer(Frame('rear', stamp, '', rgb))
+            engine.queue.offer(Frame('rear', stamp, '', rgb))
     for client in clients:
         client.join()
     for robot in range(2):
@@ -71,12 +71,12 @@ def test_eight_at_once_get_their_own_answers_while_frames_arrive(
 def test_a_model_that_gives_nan_costs_the_answer_and_leaves_the_memory(
         engines: list[EngineThread], monkeypatch: pytest.MonkeyPatch) -> None:  # Qwen-VL#364
     engine = engines[0]
-    right, before = engine.ask(question('what?')).wait().text, digest(engine.memory)
+    right, before = engine.queue.ask(question('what?')).wait().text, digest(engine.memory)
     logits, nan = tiny().logits, float('nan')
     monkeypatch.setattr(tiny(), 'logits', lambda states: torch.full_like(logits(states), nan))
     with pytest.raises(NumericError, match='NaN'):
-        engine.ask(question('what?')).wait()
+        engine.queue.ask(question('what?')).wait()
     assert digest(engine.memory) == before
     monkeypatch.undo()
-    assert engine.ask(question('what?')).wait().text == right
+    assert engine.queue.ask(question('what?')).wait().text == right
     assert engine.counts['failed'] == 1
