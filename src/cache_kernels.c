@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A compression of a cache in the CPU's memory, each step of it for all layers in one call: choosing by
-// TaR, moving, counting. In a small model the calls of a tensor library cost more than the arithmetic.
+// TaR and VaN, moving, counting. In a small model the calls of a tensor library cost more than the
+// arithmetic.
 //
 // infinipot_ros/memory/cache_kernels.py calls these and checks what they take for granted. They write
 // only to rows that a cache has, and choose what the policies in PyTorch choose.
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -218,7 +220,7 @@ void infinipot_retain(
   table->count = left;
 }
 
-// ------------------------------------------------------------------------------------------- TaR
+// -------------------------------------------------------------------------------------- choosing
 
 INLINED float sum_of(const Lanes *lanes)
 {
@@ -249,6 +251,14 @@ INLINED void multiply(const float *row, const float *other, int64_t width, float
   *product = sum_of(&products) + product_rest;
 }
 
+// An integer that compares as a number does.
+INLINED uint32_t in_order(float number)
+{
+  uint32_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+}
+
 INLINED const float *as_float(const char *row, int64_t width, int64_t element_bytes, float *room)
 {
   if (element_bytes == sizeof(float)) return (const float *)row;
@@ -263,7 +273,8 @@ INLINED const float *as_float(const char *row, int64_t width, int64_t element_by
 }
 
 // The ids of the newest `frames` frames that any head of a layer holds, falling; returns how many.
-static int64_t newest_frames(const Cache *cache, int64_t layer, int64_t stored, int64_t patches, int64_t frames, int32_t *ids)
+static int64_t newest_frames(
+  const Cache *cache, int64_t layer, int64_t stored, int64_t patches, int64_t frames, int32_t *ids)
 {
   int64_t found = 0, oldest = stored - frames * patches;
   for (int64_t head = 0; head < cache->heads; head++) {
@@ -324,28 +335,26 @@ static int score(
     uint32_t bits;
     memcpy(&bits, &redundancy, sizeof bits);
     // Infinity or no number: a key or a sum too large for its type, of which nothing is known.
-    bits = (bits & 0x7f800000u) == 0x7f800000u ? 0 : bits;
-    scores[i] = bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+    scores[i] = in_order((bits & 0x7f800000u) == 0x7f800000u ? 0.0f : redundancy);
   }
   return 1;
 }
 
-// The `count` highest of `size` scores are those above the result, and the first `ties` equal to it.
-// What is left of `room` (as many numbers) means nothing.
-static uint32_t least_of_top(const uint32_t *scores, int64_t size, int64_t count, uint32_t *room, int64_t *ties)
+// The `count` highest of `size` scores are those above the result, and the first `ties` equal to it. What is
+// left of the scores means nothing.
+static uint32_t least_of_top(uint32_t *scores, int64_t size, int64_t count, int64_t *ties)
 {
   uint32_t found = 0;
-  memcpy(room, scores, size * sizeof *room);
   for (int shift = 24; shift >= 0; shift -= 8) {
     int32_t tally[256] = {0};
     uint32_t digit = 255;
-    for (int64_t i = 0; i < size; i++) tally[room[i] >> shift & 255]++;
+    for (int64_t i = 0; i < size; i++) tally[scores[i] >> shift & 255]++;
     for (; tally[digit] < count; digit--) count -= tally[digit];
     found |= digit << shift;
     int64_t left = 0;
     for (int64_t i = 0; i < size; i++) {
-      uint32_t candidate = room[i];
-      room[left] = candidate;
+      uint32_t candidate = scores[i];
+      scores[left] = candidate;
       left += (candidate >> shift & 255) == digit;
     }
     size = left;
@@ -354,52 +363,145 @@ static uint32_t least_of_top(const uint32_t *scores, int64_t size, int64_t count
   return found;
 }
 
-// Rows [layers, heads, count], rising, of the newest frames and the past tokens least like them (Eq. 5).
-// NOT_HERE, with `rows` undefined, where there is no memory, the recent frames alone are too many or a
-// patch lies outside the grid.
-int infinipot_choose_tar(
-  const Cache *cache, int64_t stored, int64_t patches, int64_t recent_frames, int64_t count, int64_t *rows)
+// Marks of the `count` highest of those of `size` scores that have none yet; among equals the first.
+static void mark_top(const uint32_t *scores, int64_t size, int64_t count, uint32_t *room, char *marks)
 {
-  int64_t width = cache->width;
+  int64_t open = 0, ties;
+  if (count <= 0) return;
+  for (int64_t i = 0; i < size; i++) {
+    room[open] = scores[i];
+    open += !marks[i];
+  }
+  uint32_t least = least_of_top(room, open, count, &ties);
+  for (int64_t i = 0; i < size; i++) {
+    if (marks[i] || scores[i] < least) continue;
+    if (scores[i] > least || ties-- > 0) marks[i] = 1;
+  }
+}
+
+// Lengths of a head's values.
+ON_EACH_PROCESSOR
+static void measure(
+  const char *values, int64_t stored, int64_t width, int64_t element_bytes, float *room, float *norms)
+{
+  float product;
+  for (int64_t i = 0; i < stored; i++) {
+    const float *value = as_float(values + i * width * element_bytes, width, element_bytes, room);
+    multiply(value, value, width, norms + i, &product);
+  }
+  for (int64_t i = 0; i < stored; i++) norms[i] = sqrtf(norms[i]);
+}
+
+// Kernel g(CV) by the deviation of norms over their mean (InfiniPot-V, Alg. 2, lines 18 to 23).
+static int64_t kernel_of(const float *norms, int64_t size, const double *thresholds)
+{
+  double mean = 0, square = 0;
+  for (int64_t i = 0; i < size; i++) mean += norms[i];
+  mean /= (double)size;
+  for (int64_t i = 0; i < size; i++) square += (norms[i] - mean) * (norms[i] - mean);
+  double variation = mean > 0 ? sqrt(square / (double)size) / mean : 0;
+  int64_t kernel = 7;
+  for (int i = 0; i < 3; i++) kernel -= 2 * (variation >= thresholds[i]);
+  return kernel;
+}
+
+// Means of norms over the cells around each past token that hold one of its frame (Eq. 7), as integers in
+// their order. grid: room for the cells of a frame, and as many counts; all zero before and after.
+static void pool(
+  const int32_t *frame, const int32_t *patch, const float *norms, int64_t past, int64_t rows, int64_t columns,
+  int64_t kernel, float *grid, uint32_t *scores)
+{
+  int64_t reach = kernel / 2;
+  float *counts = grid + rows * columns;
+  for (int64_t i = 0, end; i < past; i = end) {
+    for (end = i; end < past && frame[end] == frame[i]; end++) {
+      grid[patch[end]] = norms[end];
+      counts[patch[end]] = 1;
+    }
+    for (int64_t token = i; token < end; token++) {
+      int64_t row = patch[token] / columns, column = patch[token] % columns;
+      int64_t top = row > reach ? row - reach : 0, left = column > reach ? column - reach : 0;
+      int64_t bottom = row + reach < rows ? row + reach : rows - 1;
+      int64_t right = column + reach < columns ? column + reach : columns - 1;
+      float sum = 0, count = 0;
+      for (int64_t r = top; r <= bottom; r++)
+        for (int64_t c = left; c <= right; c++) {
+          sum += grid[r * columns + c];
+          count += counts[r * columns + c];
+        }
+      float mean = sum / count;
+      // What is no number ranks last, and what is too large first.
+      scores[token] = in_order(mean != mean ? -FLT_MAX : mean > FLT_MAX ? FLT_MAX : mean);
+    }
+    for (int64_t token = i; token < end; token++) grid[patch[token]] = counts[patch[token]] = 0;
+  }
+}
+
+// Kept rows [layers, heads, count], rising: the newest frames and the past tokens least like them up to
+// `share` (Eq. 5), and for the rest those of the largest pooled value norms (InfiniPot-V, Alg. 2).
+// thresholds: g(CV)'s three, or NULL for `kernels`, one a layer; without both no VaN, and all is TaR's.
+// NOT_HERE, with `kept` undefined, where there is no memory, the recent frames alone are too many or a
+// patch lies outside the grid.
+int infinipot_choose(
+  const Cache *cache, int64_t stored, int64_t rows, int64_t columns, int64_t recent_frames, int64_t share,
+  int64_t count, const double *thresholds, const int64_t *kernels, int64_t *kept)
+{
+  int64_t width = cache->width, patches = rows * columns, heads = cache->heads;
+  int with_norms = thresholds || kernels;
   int32_t *ids = malloc((recent_frames + 1) * sizeof *ids);
-  float *means = malloc((patches + 1) * width * sizeof *means);
   int32_t *counts = malloc(patches * sizeof *counts);
-  uint32_t *scores = malloc(2 * stored * sizeof *scores);
+  float *means = malloc((patches + 1) * width * sizeof *means);
   float *products = malloc(2 * stored * sizeof *products);
-  int result = ids && means && counts && scores && products ? DONE : NOT_HERE;
+  float *norms = malloc((with_norms ? heads * stored : 1) * sizeof *norms);
+  float *grid = calloc(2 * patches, sizeof *grid);
+  uint32_t *scores = malloc((2 * stored + 1) * sizeof *scores);
+  char *marks = malloc(stored);
+  int result = ids && counts && means && products && norms && grid && scores && marks ? DONE : NOT_HERE;
   for (int64_t layer = 0; result == DONE && layer < cache->layers; layer++) {
-    int64_t frames = newest_frames(cache, layer, stored, patches, recent_frames, ids);
+    const int32_t *layer_frame = cache->frame + label_of(cache, layer, 0);
+    int64_t frames = newest_frames(cache, layer, stored, patches, recent_frames, ids), kernel = 1;
     // More recent frames than fit would push out everything older: the oldest of them become past.
-    for (int64_t head = 0; head < cache->heads; head++) {
-      const int32_t *frame = cache->frame + label_of(cache, layer, head);
+    for (int64_t head = 0; head < heads; head++) {
+      const int32_t *frame = layer_frame + head * cache->capacity;
       while (frames > 1 && stored - older_than(frame, stored, ids[frames - 1]) > count) frames--;
     }
-    for (int64_t head = 0; head < cache->heads; head++) {
-      int64_t label = label_of(cache, layer, head);
-      int64_t past = older_than(cache->frame + label, stored, ids[frames - 1]);
-      int64_t wanted = count - (stored - past), ties;
-      if (wanted < 0 || !score(
-            row_of(cache, cache->keys[layer], head, 0), cache->patch + label, past, stored, patches, width,
+    if (with_norms) {
+      for (int64_t head = 0; head < heads; head++)
+        measure(
+          row_of(cache, cache->values[layer], head, 0), stored, width, cache->element_bytes,
+          means + patches * width, norms + head * stored);
+      kernel = kernels ? kernels[layer] : kernel_of(norms, heads * stored, thresholds);
+    }
+    for (int64_t head = 0; head < heads; head++, kept += count) {
+      const int32_t *frame = layer_frame + head * cache->capacity;
+      const int32_t *patch = cache->patch + label_of(cache, layer, head);
+      int64_t past = older_than(frame, stored, ids[frames - 1]), recent = stored - past, at = 0;
+      if (recent > count || !score(
+            row_of(cache, cache->keys[layer], head, 0), patch, past, stored, patches, width,
             cache->element_bytes, means, counts, means + patches * width, products, products + stored, scores)) {
         result = NOT_HERE;
         break;
       }
-      int64_t *kept = rows + (layer * cache->heads + head) * count, at = 0;
-      uint32_t least = UINT32_MAX;
-      if (wanted > 0) least = least_of_top(scores, past, wanted, scores + stored, &ties);
-      else ties = 0;
-      for (int64_t i = 0; i < past; i++) {
-        int tie = scores[i] == least && ties > 0;
-        ties -= tie;
-        if (scores[i] > least || tie) kept[at++] = i;
+      int64_t by_tar = (with_norms ? share : count) - recent;
+      if (by_tar < 0) by_tar = 0;
+      memset(marks, 0, stored);
+      mark_top(scores, past, by_tar, scores + stored, marks);
+      if (with_norms) {
+        pool(frame, patch, norms + head * stored, past, rows, columns, kernel, grid, scores);
+        mark_top(scores, past, count - recent - by_tar, scores + stored, marks);
       }
+      for (int64_t i = 0; i < past; i++)
+        if (marks[i]) kept[at++] = i;
       for (int64_t i = past; i < stored; i++) kept[at++] = i;
     }
   }
   free(ids);
-  free(means);
   free(counts);
-  free(scores);
+  free(means);
   free(products);
+  free(norms);
+  free(grid);
+  free(scores);
+  free(marks);
   return result;
 }

@@ -115,10 +115,10 @@ def _compression(folder: Path) -> str:
     if shares.is_file():
         parts += [
             'Its share of the time of all frames from one compression to the next. They pass the '
-            'vision encoder; those of `demo` and `demo_128` are of a drive, of 448 px as the '
-            'simulated camera has them, the others are noise of the size that the model reads. '
-            'Moving what is kept, and counting it, would be left if choosing cost nothing. The '
-            'target is 0.5 %, for `demo` and `qwen2_vl_0.5b`; the other two show what the share '
+            'vision encoder, and are of a drive, of 448 px as the simulated camera has them; in '
+            '`demo_noise` and `qwen2_vl_0.5b` they are noise of the size that the model reads. '
+            'Moving what is kept, and counting it, would be left if choosing cost nothing. '
+            'The target is 0.5 %, for `demo` and `qwen2_vl_0.5b`; the others show what the share '
             'depends on.',
             markdown_table(*share_table(read_rows(shares, ShareRow)))]
     return '\n\n'.join(parts)

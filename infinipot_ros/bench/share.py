@@ -48,17 +48,22 @@ class Case:
     targeted: bool = True
 
 
-def _demo(**settings: float) -> MemoryConfig:
+def _demo(policy: str = 'tar', **settings: float) -> MemoryConfig:
     return MemoryConfig(
-        policy='tar', sample_fps=4.0, max_question_tokens=64, max_new_tokens=32, **settings)
+        policy=policy, sample_fps=4.0, max_question_tokens=64, max_new_tokens=32, **settings)
 
 
 CASES = {
     # As config/robots/cpu_demo.yaml has it.
     'demo': Case('demo', 'float32', _demo(budget_mib=2.0), 60, drive=True),
+    'demo_infinipot_v': Case(
+        'demo', 'float32', _demo('infinipot_v', budget_mib=2.0), 60, drive=True, targeted=False),
     'demo_128': Case(
         'demo', 'float32', _demo(budget_mib=_AMPLE_MIB, max_memory_tokens=128), 100, drive=True,
         targeted=False),
+    # Nearly all that the model can read.
+    'demo_full': Case(
+        'demo', 'float32', _demo(budget_mib=3.25), 60, drive=True, targeted=False),
     'demo_noise': Case('demo', 'float32', _demo(budget_mib=2.0), 60, targeted=False),
     # bfloat16 is the faster format on CPUs that multiply in it.
     'qwen2_vl_0.5b': Case('qwen2_vl_0.5b', 'bfloat16', MemoryConfig(

@@ -9,9 +9,10 @@ same layer by layer; in a small model its calls cost many times more than their 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 import ctypes
 import logging
-from typing import Any, cast, TYPE_CHECKING
+from typing import Any, cast, NamedTuple, TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,17 @@ class _Table(ctypes.Structure):
         ('freed_count', ctypes.c_int64))
 
 
+class Asked(NamedTuple):
+    """What a compression asks of a kernel; see `LayerView` for what it means."""
+
+    stored: int
+    grid: tuple[int, int]
+    recent_frames: int
+    budget: int
+    alpha: float
+    options: Mapping[str, Any]
+
+
 def load(name: str = LIBRARY) -> ctypes.CDLL | None:
     """Return the library as the dynamic linker finds it, or None where it is of no use."""
     try:
@@ -64,7 +76,7 @@ def load(name: str = LIBRARY) -> ctypes.CDLL | None:
     library.infinipot_part.argtypes = [pointer, pointer, number, pointer, pointer, number]
     library.infinipot_join.argtypes = [pointer, pointer, number, pointer, pointer, number]
     library.infinipot_retain.argtypes = [pointer, number, pointer, *[number] * 3]
-    library.infinipot_choose_tar.argtypes = [pointer, *[number] * 4, pointer]
+    library.infinipot_choose.argtypes = [pointer, *[number] * 6, *[pointer] * 3]
     for function in (library.infinipot_part, library.infinipot_join, library.infinipot_retain):
         function.restype = None
     return library
@@ -147,17 +159,28 @@ class CacheKernels:
         self.library.infinipot_retain(
             self._address, stored, table.address, camera, whole_from, whole)
 
-    def tar(self, stored: int, patches: int, recent_frames: int, budget: int) -> Tensor | None:
+    def choose(
+        self,
+        asked: Asked,
+        share: int = 0,
+        pooling: Sequence[int] = (),
+        thresholds: Sequence[float] = (),
+    ) -> Tensor | None:
         """
-        Return the rows [L, H, budget] of recent frames and the tokens least like them (Eq. 5).
+        Return rows [L, H, budget]: recent frames, what is least like them, the largest values.
 
-        None where keys have a type that it does not read, or a case asks for more than this.
+        TaR's tokens (InfiniPot-V, Eq. 5) alone, or up to `share` and for the rest VaN's (Alg. 2),
+        pooled by a kernel for each layer or by g(CV)'s three thresholds. None where keys have a
+        type that it does not read, or a case asks for more than this.
         """
         if self.dtype not in _SCORED:
             return None
-        rows = torch.empty((*self.layers_and_heads, budget), dtype=torch.int64)
-        failed = self.library.infinipot_choose_tar(
-            self._address, stored, patches, recent_frames, budget, rows.data_ptr())
+        rows = torch.empty((*self.layers_and_heads, asked.budget), dtype=torch.int64)
+        failed = self.library.infinipot_choose(
+            self._address, asked.stored, *asked.grid, asked.recent_frames, share, asked.budget,
+            (ctypes.c_double * 3)(*thresholds) if thresholds else None,
+            (ctypes.c_int64 * self.layers_and_heads[0])(*pooling) if pooling else None,
+            rows.data_ptr())
         return None if failed else rows
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infinipot_ros.errors import BudgetError, ConfigError
+from infinipot_ros.memory.cache_kernels import Asked
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.policies import get_policy, LayerView
@@ -154,8 +155,9 @@ class Compression:
             )
         recent_frames = self.recent_frames(camera)
         if self.policy.kernel is not None and (kernels := camera.past.kernels) is not None:
-            stored, patches = camera.past.stored_tokens, self.tokens_per_frame
-            kept = self.policy.kernel(kernels, stored, patches, recent_frames, target)
+            kept = self.policy.kernel(kernels, Asked(
+                camera.past.stored_tokens, self.grid, recent_frames, target, self.config.alpha,
+                self.config.policy_options))
             if kept is not None:
                 return Choice(kept, camera.policy_state)
         observed = observe(camera, self.policy, recent_frames)

@@ -12,8 +12,10 @@ from infinipot_ros.errors import NumericError
 from infinipot_ros.memory import cache_kernels, ingest, VideoMemory
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.policies import LayerView, POLICIES
+from infinipot_ros.memory.policies.rows import row_norms
+from infinipot_ros.memory.policies.van import kernels_of
 from memory_testing import CAP, digest, filled
-from policies_oracle import best, recent_ids, tar_by_hand
+from policies_oracle import best, infinipot_v_by_hand, recent_ids, tar_by_hand
 import pytest
 from tiny_models import pictures, tiny
 import torch
@@ -70,6 +72,11 @@ def view_of(cache, layer, recent_frames):
         cache.keys[layer][:, stored], cache.values[layer][:, stored],
         cache.frames[layer].long(), cache.patches[layer].long(), GRID,
         recent_frames=recent_frames)
+
+
+def chosen(cache, recent_frames, budget, policy='tar', alpha=0.5, **options):
+    return POLICIES[policy].kernel(cache.kernels, cache_kernels.Asked(
+        cache.stored_tokens, GRID, recent_frames, budget, alpha, options))
 
 
 def test_the_library_is_built():
@@ -158,7 +165,7 @@ def test_tar_keeps_what_the_brute_force_keeps(seed, stored, width, recent, dtype
     cache = a_cache(seed, stored, dtype=dtype, head_dim=width)
     budget = data.draw(st.integers(3 * CELLS if recent == 3 else recent * CELLS, stored)
                        if stored >= 3 * CELLS else st.just(stored))
-    rows = cache.kernels.tar(stored, CELLS, recent, budget)
+    rows = chosen(cache, recent, budget)
     for layer in range(cache.shape.layers):
         view = view_of(cache, layer, recent)
         scores, newest = tar_by_hand(view).tolist(), recent_ids(view)
@@ -178,7 +185,7 @@ def test_tar_keeps_what_the_brute_force_keeps(seed, stored, width, recent, dtype
 @pytest.mark.parametrize('recent_frames', [1, 2, 5])
 def test_tar_keeps_what_the_policy_keeps(dtype, budget, recent_frames):
     cache = a_cache(5, 80, dtype=dtype)
-    rows = cache.kernels.tar(80, CELLS, recent_frames, budget)
+    rows = chosen(cache, recent_frames, budget)
     for layer in range(SHAPE.layers):
         view = view_of(cache, layer, recent_frames)
         assert torch.equal(rows[layer], POLICIES['tar'](view, budget))
@@ -187,12 +194,73 @@ def test_tar_keeps_what_the_policy_keeps(dtype, budget, recent_frames):
             assert not torch.equal(rows[layer], POLICIES['tar'](shuffled, budget))
 
 
+def pooled_by(cache, layer, kernel, thresholds):
+    """Return the kernel of a layer, from the settings as LayerView has them."""
+    view = replace(
+        view_of(cache, layer, 1), layer=layer, num_layers=cache.shape.layers, van_kernel=kernel,
+        cv_thresholds=thresholds)
+    return kernels_of(view, row_norms(view.values))[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), stored=st.integers(2 * CELLS + 1, 80),
+    recent=st.integers(1, 2), alpha=st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
+    kernel=st.sampled_from([None, 1, 3, 5, 9]),
+    thresholds=st.sampled_from([None, (0.12, 0.16, 0.2), (0.0, 0.0, 9.0)]), data=st.data(),
+)
+def test_infinipot_v_keeps_what_the_brute_force_keeps(
+    seed, stored, recent, alpha, kernel, thresholds, data
+):
+    cache = a_cache(seed, stored)
+    budget = data.draw(st.integers(recent * CELLS, stored))
+    rows = chosen(
+        cache, recent, budget, 'infinipot_v', alpha, van_kernel=kernel, cv_thresholds=thresholds)
+    for layer in range(cache.shape.layers):
+        view = replace(view_of(cache, layer, recent), alpha=alpha)
+        by = pooled_by(cache, layer, kernel, thresholds)
+        assert torch.equal(rows[layer], infinipot_v_by_hand(view, budget, by))
+
+
+def test_thresholds_tell_layers_apart():
+    cache = a_cache(3, 60)
+    cache.values[0].div_(cache.values[0].norm(dim=-1, keepdim=True))
+    assert [pooled_by(cache, layer, None, (0.1, 0.2, 0.3)) for layer in (0, 1)] == [7, 3]
+    rows = chosen(cache, 1, 40, 'infinipot_v', 0.0, cv_thresholds=(0.1, 0.2, 0.3))
+    for by in (1, 3, 5, 7):
+        kept = infinipot_v_by_hand(replace(view_of(cache, 1, 1), alpha=0.0), 40, by)
+        assert torch.equal(rows[1], kept) == (by == 3)
+
+
+@pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize('budget', [14, 30, 60, 79])
+@pytest.mark.parametrize('recent_frames', [1, 2, 5])
+def test_infinipot_v_keeps_what_the_policy_keeps(dtype, budget, recent_frames):
+    cache = a_cache(5, 80, dtype=dtype)
+    rows = chosen(cache, recent_frames, budget, 'infinipot_v', van_kernel=3)
+    for layer in range(SHAPE.layers):
+        view = replace(view_of(cache, layer, recent_frames), van_kernel=3)
+        assert torch.equal(rows[layer], POLICIES['infinipot_v'](view, budget))
+
+
+@pytest.mark.parametrize('value', [0.0, 3e38, torch.inf, torch.nan])
+@pytest.mark.parametrize('kernel', [1, 3])
+def test_values_of_which_nothing_can_be_known_come_last_or_first(value, kernel):
+    cache = a_cache(0, 60)
+    for values in cache.values:
+        values[:, cache.prefix + 1::3] = value
+    rows = chosen(cache, 1, 30, 'infinipot_v', 0.0, van_kernel=kernel)
+    for layer in range(SHAPE.layers):
+        view = replace(view_of(cache, layer, 1), van_kernel=kernel, alpha=0.0)
+        assert torch.equal(rows[layer], POLICIES['infinipot_v'](view, 30))
+
+
 @pytest.mark.parametrize('key', [0.0, 1.0, 3e38, torch.inf, torch.nan])
 def test_among_equals_the_earlier_token_stays(key):
     cache = a_cache(0, 60)
     for keys in cache.keys:
         keys.fill_(key)
-    rows = cache.kernels.tar(60, CELLS, 2, 40)
+    rows = chosen(cache, 2, 40)
     expected = [*range(16), *range(36, 60)]
     assert rows.tolist() == [[expected] * SHAPE.kv_heads] * SHAPE.layers
     assert torch.equal(rows[0], POLICIES['tar'](view_of(cache, 0, 2), 40))
@@ -206,20 +274,20 @@ def test_a_key_of_which_nothing_can_be_known_scores_nothing(key, budget):
         keys[:, cache.prefix + 1::3] = key
     # A patch without such keys in recent frames has finite means.
     cache.keys[0][:, -2 * CELLS::2] = 1.0
-    rows = cache.kernels.tar(60, CELLS, 2, budget)
+    rows = chosen(cache, 2, budget)
     for layer in range(SHAPE.layers):
         assert torch.equal(rows[layer], POLICIES['tar'](view_of(cache, layer, 2), budget))
 
 
 def test_what_the_kernel_does_not_do_is_left_to_the_policy():
-    assert a_cache(0, 60, dtype=torch.float64).kernels.tar(60, CELLS, 1, 40) is None
+    assert chosen(a_cache(0, 60, dtype=torch.float64), 1, 40) is None
     cache = a_cache(0, 60)
     # Not even the newest frame fits.
-    assert cache.kernels.tar(60, CELLS, 1, CELLS - 1) is None
+    assert chosen(cache, 1, CELLS - 1) is None
     cache.patch[1, 1, 7] = CELLS
-    assert cache.kernels.tar(60, CELLS, 1, 40) is None
+    assert chosen(cache, 1, 40) is None
     cache.patch[1, 1, 7] = -1
-    assert cache.kernels.tar(60, CELLS, 1, 40) is None
+    assert chosen(cache, 1, 40) is None
 
 
 def test_a_memory_is_the_same_with_and_without_the_library(monkeypatch):

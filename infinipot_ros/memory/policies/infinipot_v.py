@@ -6,19 +6,31 @@ from __future__ import annotations
 
 import math
 
+from infinipot_ros.memory.cache_kernels import Asked, CacheKernels
 from infinipot_ros.memory.policies.layer_view import LayerView
 from infinipot_ros.memory.policies.registry import register
 from infinipot_ros.memory.policies.selection import keep_top, top_mask
 from infinipot_ros.memory.policies.tar import tar_scores
-from infinipot_ros.memory.policies.van import van_scores
+from infinipot_ros.memory.policies.van import kernel_by_depth, van_scores
 import torch
 from torch import Tensor
+
+
+def choose_in_c(kernels: CacheKernels, asked: Asked) -> Tensor | None:
+    """Return what `select_infinipot_v` keeps, of all layers, or None where it has to choose."""
+    kernel, taus = (asked.options.get(name) for name in ('van_kernel', 'cv_thresholds'))
+    share, layers = share_of(asked.alpha, asked.budget), kernels.layers_and_heads[0]
+    if kernel is None and taus is not None:
+        return kernels.choose(asked, share, thresholds=taus)
+    pooling = [kernel or kernel_by_depth(layer, layers) for layer in range(layers)]
+    return kernels.choose(asked, share, pooling)
 
 
 @register(
     'infinipot_v',
     'recent frames and TaR for alpha, pooled VaN for the rest (Alg. 2)',
     many_layers=True,
+    kernel=choose_in_c,
 )
 def select_infinipot_v(view: LayerView, budget: int) -> Tensor:
     """Keep recent frames and TaR's best in alpha of the budget, then VaN's best."""

@@ -11,13 +11,13 @@ import operator
 from typing import Any, Protocol
 
 from infinipot_ros.errors import ConfigError
-from infinipot_ros.memory.cache_kernels import CacheKernels
+from infinipot_ros.memory.cache_kernels import Asked, CacheKernels
 from infinipot_ros.memory.policies.layer_view import LayerView
 import torch
 from torch import Tensor
 
 Select = Callable[[LayerView, int], Tensor]
-Kernel = Callable[[CacheKernels, int, int, int, int], Tensor | None]
+Kernel = Callable[[CacheKernels, Asked], Tensor | None]
 RankFrames = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -79,8 +79,8 @@ class Policy:
     #: frames are read over, and at each question this scores the stored frames, layer by layer:
     #: mean keys [F, H, D], queries [Q, n, D] -> [F]. The best are fetched.
     ranks_frames: RankFrames | None = None
-    #: What chooses the same as `select`, up to rounding, for all layers of a cache at once: stored
-    #: tokens, patches, recent frames, budget -> rows [L, H, budget], or None where it cannot.
+    #: What chooses the same as `select`, up to rounding, for all layers of a cache at once:
+    #: -> rows [L, H, budget], or None where it cannot. It sees neither `state` nor `fresh`.
     kernel: Kernel | None = None
     #: Makes what thins out a frame's embeddings before the language model, one for each camera.
     token_filter: Callable[..., TokenFilter] | None = None

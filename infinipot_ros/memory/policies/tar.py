@@ -74,7 +74,7 @@ def past_frame_scores(view: LayerView) -> Tensor:
     'tar',
     'recent frames, then the tokens least like them (Eq. 5)',
     many_layers=True,
-    kernel=CacheKernels.tar,
+    kernel=CacheKernels.choose,
 )
 def select_tar(view: LayerView, budget: int) -> Tensor:
     """Keep the recent frames and the least redundant past tokens."""

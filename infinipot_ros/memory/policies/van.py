@@ -51,9 +51,14 @@ def kernels_of(view: LayerView, norms: Tensor) -> list[int]:
         return [view.van_kernel] * view.layers
     if (taus := view.cv_thresholds) is None:
         layers = range(view.layer, view.layer + view.layers)
-        return [KERNELS[layer * len(KERNELS) // view.num_layers] for layer in layers]
+        return [kernel_by_depth(layer, view.num_layers) for layer in layers]
     variations = [coefficient_of_variation(part) for part in norms.chunk(view.layers)]
     return [KERNELS[sum(variation >= tau for tau in taus)] for variation in variations]
+
+
+def kernel_by_depth(layer: int, num_layers: int) -> int:
+    """Return the pooling kernel of a layer's quarter of the depth, 7 in the first."""
+    return KERNELS[layer * len(KERNELS) // num_layers]
 
 
 def pool_on_grid(view: LayerView, scores: Tensor, kernels: list[int]) -> Tensor:
