@@ -92,7 +92,7 @@ class CacheKernels:
         """Look the addresses up."""
         shape = cache.shape
         self.library = library
-        self.dtype = shape.dtype
+        self.can_choose = shape.dtype in _SCORED
         self.layers_and_heads = (shape.layers, shape.kv_heads)
         self.capacity = cache.capacity
         # Of what moves through a spare room: keys and values, and labels.
@@ -173,7 +173,7 @@ class CacheKernels:
         pooled by a kernel for each layer or by g(CV)'s three thresholds. None where keys have a
         type that it does not read, or a case asks for more than this.
         """
-        if self.dtype not in _SCORED:
+        if not self.can_choose:
             return None
         rows = torch.empty((*self.layers_and_heads, asked.budget), dtype=torch.int64)
         failed = self.library.infinipot_choose(

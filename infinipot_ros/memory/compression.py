@@ -174,6 +174,14 @@ class Compression:
         check_layers(self.policy, states, camera.past.shape.kv_heads)
         return Choice(torch.cat(rows), states)
 
+    def done_in(self, camera: CameraMemory) -> str:
+        """Say in words what compresses a camera's cache."""
+        kernels = camera.past.kernels
+        if kernels is None:
+            return 'PyTorch'
+        chooses = self.policy.kernel is not None and kernels.can_choose
+        return 'C' if chooses else 'C, chosen in PyTorch'
+
     def layers_at_once(self, camera: CameraMemory) -> int:
         """
         Return how many layers the policy sees in one view: several where they are small.

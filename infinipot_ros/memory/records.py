@@ -130,6 +130,8 @@ class MemoryStatus:
     tokens_per_minute: float
     #: What chooses VaN's pooling kernel.
     van_pooling: str = ''
+    #: What compresses: 'C', 'C, chosen in PyTorch' or 'PyTorch'.
+    compressed_in: str = ''
     #: What a policy that offloads holds in host memory, beside the budget and `held_bytes`: it
     #: grows with the stream. 0 for every policy that a robot can use.
     host_bytes: int = 0

@@ -167,6 +167,7 @@ class VideoMemory:
             bytes_by_part=parts,
             tokens_per_minute=remembered / (span_s / 60.0) if span_s > 0 else 0.0,
             van_pooling=van_pooling(self.config, self.model),
+            compressed_in=state.compression.done_in(state.cameras[0]),
             host_bytes=state.host_bytes,
             host_tokens=host,
         )

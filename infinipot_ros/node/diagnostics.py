@@ -100,7 +100,7 @@ def _memory(status: MemoryStatus, engine: EngineThread) -> _Entry:
         'capacity tokens': status.capacity_tokens, 'held tokens': status.held_tokens,
         'frames seen': status.frames_seen, 'frames kept': status.frames_kept,
         'compressions': status.compressions, 'policy': status.policy,
-        'VaN pooling': status.van_pooling,
+        'VaN pooling': status.van_pooling, 'compression in': status.compressed_in,
         'tokens per minute': status.tokens_per_minute, 'ms per frame': 1000 * frame_s / frames,
         'compression share': compression_s / frame_s if frame_s else 0.0,
         'stamps gone back': status.stamps_gone_back,

@@ -279,6 +279,18 @@ def test_a_key_of_which_nothing_can_be_known_scores_nothing(key, budget):
         assert torch.equal(rows[layer], POLICIES['tar'](view_of(cache, layer, 2), budget))
 
 
+@pytest.mark.parametrize(('settings', 'model', 'said'), [
+    ({'policy': 'tar'}, {}, 'C'),
+    ({'policy': 'infinipot_v'}, {}, 'C'),
+    ({'policy': 'snapkv'}, {}, 'C, chosen in PyTorch'),
+    ({'policy': 'tar'}, {'dtype': 'float64'}, 'C, chosen in PyTorch'),
+])
+def test_the_status_says_what_compresses(settings, model, said, monkeypatch):
+    assert filled(tiny(**model), 0, **settings).status().compressed_in == said
+    monkeypatch.setattr(cache_kernels, '_LIBRARY', None)
+    assert filled(tiny(**model), 0, **settings).status().compressed_in == 'PyTorch'
+
+
 def test_what_the_kernel_does_not_do_is_left_to_the_policy():
     assert chosen(a_cache(0, 60, dtype=torch.float64), 1, 40) is None
     cache = a_cache(0, 60)

@@ -214,8 +214,8 @@ def test_drops_are_counted_by_reason_and_a_full_queue_is_told() -> None:
         engine.queue.offer(Frame('front', stamp, '', np.zeros((8, 8, 3), np.uint8)))
     engine.status = SimpleNamespace(  # type: ignore[assignment]
         budget_bytes=2**21, held_bytes=2**20, capacity_tokens=9, held_tokens=4, frames_seen=2,
-        frames_kept=2, compressions=0, policy='tar', van_pooling='', tokens_per_minute=1.0,
-        stamps_gone_back=0, bytes_by_part={'past': 2**20})
+        frames_kept=2, compressions=0, policy='tar', van_pooling='', compressed_in='C',
+        tokens_per_minute=1.0, stamps_gone_back=0, bytes_by_part={'past': 2**20})
     array = diagnose(0, Condition(**CONDITION), engine, [])  # type: ignore[arg-type]
     memory = array.status[2]
     assert memory.level == WARN and memory.message.startswith('3 frames were dropped')
