@@ -35,6 +35,7 @@ typedef struct {
   char *const *values;
   int32_t *frame;  // [layers, heads, capacity], as is patch
   int32_t *patch;
+  int64_t parted;  // whether infinipot_part was here and not infinipot_join; the caller clears it
 } Cache;
 
 enum { DONE = 0, NOT_HERE = 1 };
@@ -118,11 +119,18 @@ static void join_rows(
   join(rows, bytes, kept, count, spare);
 }
 
-// kept: [layers, heads, count], rising, count > 0. spare: as many rows as one head can lose. stash: a cache of
-// the same shape; `room`, not more than go, are the rows that will be written before a way back.
-void infinipot_part(
-  const Cache *cache, const int64_t *kept, int64_t count, char *spare, const Cache *stash, int64_t room)
+// kept: [layers, heads, count], count > 0; NOT_HERE, and nothing is done, unless they rise within `stored`.
+// spare: as many rows as one head can lose. stash: a cache of the same shape; `room`, not more than go, are
+// the rows that will be written before a way back.
+int infinipot_part(
+  Cache *cache, int64_t stored, const int64_t *kept, int64_t count, char *spare, const Cache *stash, int64_t room)
 {
+  for (int64_t head = 0; head < cache->layers * cache->heads; head++)
+    for (int64_t i = 0, before = -1; i < count; i++) {
+      int64_t row = kept[head * count + i];
+      if (row <= before || row >= stored) return NOT_HERE;
+      before = row;
+    }
   for (int64_t layer = 0; layer < cache->layers; layer++)
     for (int64_t head = 0; head < cache->heads; head++, kept += count) {
       int64_t label = label_of(cache, layer, head);
@@ -131,10 +139,12 @@ void infinipot_part(
       part_labels(cache->frame + label, kept, count, (int32_t *)spare);
       part_labels(cache->patch + label, kept, count, (int32_t *)spare);
     }
+  cache->parted = 1;
+  return DONE;
 }
 
 void infinipot_join(
-  const Cache *cache, const int64_t *kept, int64_t count, char *spare, const Cache *stash, int64_t room)
+  Cache *cache, const int64_t *kept, int64_t count, char *spare, const Cache *stash, int64_t room)
 {
   for (int64_t layer = 0; layer < cache->layers; layer++)
     for (int64_t head = 0; head < cache->heads; head++, kept += count) {
@@ -144,6 +154,7 @@ void infinipot_join(
       join((char *)(cache->frame + label), sizeof *cache->frame, kept, count, spare);
       join((char *)(cache->patch + label), sizeof *cache->patch, kept, count, spare);
     }
+  cache->parted = 0;
 }
 
 // -------------------------------------------------------------------------------------- counting

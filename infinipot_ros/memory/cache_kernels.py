@@ -36,6 +36,7 @@ class _Cache(ctypes.Structure):
         *((name, ctypes.c_int64) for name in (
             'layers', 'heads', 'prefix', 'capacity', 'width', 'element_bytes')),
         *((name, ctypes.c_void_p) for name in ('keys', 'values', 'frame', 'patch')),
+        ('parted', ctypes.c_int64),
     )
 
 
@@ -73,12 +74,12 @@ def load(name: str = LIBRARY) -> ctypes.CDLL | None:
             name, version, _VERSION)
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    library.infinipot_part.argtypes = [pointer, pointer, number, pointer, pointer, number]
+    library.infinipot_part.argtypes = [
+        pointer, number, pointer, number, pointer, pointer, number]
     library.infinipot_join.argtypes = [pointer, pointer, number, pointer, pointer, number]
     library.infinipot_retain.argtypes = [pointer, number, pointer, *[number] * 3]
     library.infinipot_choose.argtypes = [pointer, *[number] * 6, *[pointer] * 3]
-    for function in (library.infinipot_part, library.infinipot_join, library.infinipot_retain):
-        function.restype = None
+    library.infinipot_join.restype = library.infinipot_retain.restype = None
     return library
 
 
@@ -106,7 +107,7 @@ class CacheKernels:
         self._cache = _Cache(
             shape.layers, shape.kv_heads, cache.prefix, cache.capacity, shape.head_dim,
             shape.dtype.itemsize, *map(ctypes.addressof, self._tables),
-            cache.frame.data_ptr(), cache.patch.data_ptr())
+            cache.frame.data_ptr(), cache.patch.data_ptr(), 0)
         self._address = ctypes.addressof(self._cache)
 
     def part(
@@ -115,11 +116,23 @@ class CacheKernels:
         """
         Put rows [L, H, C] of `stored` first, and those between them behind these.
 
-        Keys and values of the first `room` of the latter are then in `stash` as well.
+        Keys and values of the first `room` of the latter are then in `stash` as well. Raises
+        ValueError, and does nothing, where rows do not rise within those stored.
         """
         self._check(rows, stored, spare, stash, room)
-        self.library.infinipot_part(
-            self._address, rows.data_ptr(), rows.shape[2], spare.data_ptr(), stash._address, room)
+        if self.library.infinipot_part(
+                self._address, stored, rows.data_ptr(), rows.shape[2], spare.data_ptr(),
+                stash._address, room):
+            raise ValueError(f'rows to keep have to rise within 0..{stored - 1}')
+
+    @property
+    def parted(self) -> bool:
+        """Whether `part` has moved rows since this was last made False, and `join` has not."""
+        return bool(self._cache.parted)
+
+    @parted.setter
+    def parted(self, parted: bool) -> None:
+        self._cache.parted = parted
 
     def join(
         self, rows: Tensor, stored: int, spare: Tensor, stash: CacheKernels, room: int

@@ -103,17 +103,18 @@ class Construction:
         if patches is None:
             patches = torch.arange(count, device=embeddings.device)
         room = (self.workspace.values, self.scratch, count)
+        past.parted = False
         started = time.perf_counter()
-        if choice is not None:
-            past.keep(choice.rows, *room)
-        moving_s = time.perf_counter() - started
         try:
+            if choice is not None:
+                past.keep(choice.rows, *room)
+            moving_s = time.perf_counter() - started
             self._read(camera, embeddings, patches, recent_frames, watcher)
+            past.commit(count, frame, patches)
         except BaseException:
             if choice is not None:
                 past.put_back(choice.rows, stored, *room)
             raise
-        past.commit(count, frame, patches)
         if choice is not None:
             camera.policy_state = choice.state
         if camera.store is not None:
@@ -144,7 +145,11 @@ class Construction:
 
     def drop(self, camera: CameraMemory, choice: Choice) -> None:
         """Leave in a cumulative cache only what a choice keeps."""
-        camera.past.keep(choice.rows, self.workspace.values, self.scratch)
+        past, spare = camera.past, self.workspace.values
+        if spare.shape[1] < past.stored_tokens:
+            # A memory that was saved larger than it may be now.
+            spare = torch.empty_like(past.keys[0])
+        past.keep(choice.rows, spare, self.scratch)
         camera.policy_state = choice.state
 
     def build_instant(self, camera: CameraMemory, recent_frames: int) -> None:

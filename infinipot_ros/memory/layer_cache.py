@@ -39,6 +39,7 @@ class LayerCache:
         self.frame = self._labels(slots)
         self.patch = self._labels(slots)
         self.kernels = kernels_of(self)
+        self._parted = False
 
     def _rows(self, count: int) -> Tensor:
         shape = self.shape
@@ -91,9 +92,22 @@ class LayerCache:
         if stop > self.capacity:
             raise BudgetError(f'{stop} tokens do not fit a segment of {self.capacity}')
         if frame is not None and patches is not None:
+            # Made first, so that nothing is written where there is no memory for it.
+            patches = patches.to(torch.int32)
             self.frame[:, :, start:stop] = frame
-            self.patch[:, :, start:stop] = patches.to(torch.int32)
+            self.patch[:, :, start:stop] = patches
         self.stored_tokens = stop
+
+    @property
+    def parted(self) -> bool:
+        """Whether a `keep` can be undone; to be made False before it."""
+        return self._parted if self.kernels is None else self.kernels.parted
+
+    @parted.setter
+    def parted(self, parted: bool) -> None:
+        self._parted = parted
+        if self.kernels is not None:
+            self.kernels.parted = parted
 
     def keep(
         self, rows: Tensor, spare: Tensor, stash: LayerCache, room: int = 0
@@ -110,23 +124,27 @@ class LayerCache:
         if self.kernels is not None and stash.kernels is not None:
             self.kernels.part(rows, self.stored_tokens, spare, stash.kernels, waiting)
         else:
-            place = self._parted(rows)
+            place = self._destinations(rows)
             index = torch.arange(self.stored_tokens, device=rows.device).expand_as(place)
             self._reorder(torch.empty_like(place).scatter_(2, place, index), spare)
             stash._copy_rows(0, self, count, waiting)
+            self._parted = True
         self.stored_tokens = count
 
     def put_back(
         self, rows: Tensor, stored: int, spare: Tensor, stash: LayerCache, room: int
     ) -> None:
-        """Undo a `keep` of these rows out of `stored`."""
+        """Undo a `keep` of these rows out of `stored`, if it came to move them."""
         count, self.stored_tokens = rows.shape[2], stored
         waiting = min(room, stored - count)
+        if not self.parted:
+            return
         if self.kernels is not None and stash.kernels is not None:
             self.kernels.join(rows, stored, spare, stash.kernels, waiting)
         else:
             self._copy_rows(count, stash, 0, waiting)
-            self._reorder(self._parted(rows), spare)
+            self._reorder(self._destinations(rows), spare)
+            self._parted = False
 
     def _copy_rows(self, at: int, source: LayerCache, start: int, count: int) -> None:
         to, of = self.prefix + at, source.prefix + start
@@ -134,7 +152,7 @@ class LayerCache:
             for tensor, other in zip(tensors, others, strict=True):
                 tensor[:, to:to + count] = other[:, of:of + count]
 
-    def _parted(self, rows: Tensor) -> Tensor:
+    def _destinations(self, rows: Tensor) -> Tensor:
         """Return where each stored row [L, H, N] comes to stand: those kept come first."""
         count, size = rows.shape[2], (*rows.shape[:2], self.stored_tokens)
         stays = torch.zeros(size, dtype=torch.bool, device=rows.device).scatter_(2, rows, True)
@@ -145,18 +163,21 @@ class LayerCache:
     def _reorder(self, order: Tensor, spare: Tensor) -> None:
         """Put row order[l, h, i] of the stored rows of each layer and head at i."""
         heads, count = order.shape[1:]
-        first = self.prefix + torch.arange(heads, device=order.device) * (
-            self.prefix + self.capacity)
+        width, size = self.shape.head_dim, self.keys[0].shape[1]
+        if any(tensor.shape[1] != size for tensor in (*self.keys, *self.values)):
+            raise BudgetError('a change of the budget ended halfway: make the memory anew')
+        first = self.prefix + torch.arange(heads, device=order.device) * size
         places = (order + first[:, None]).flatten(1)
-        width = self.shape.head_dim
         room = spare.view(-1)[: heads * count * width].view(-1, width)
+        # All that takes memory comes before the first row moves.
+        labelled = [(labels, labels.gather(2, order)) for labels in (self.frame, self.patch)]
         for tensors in (self.keys, self.values):
             for tensor, place in zip(tensors, places.unbind(), strict=True):
                 # Picking whole rows is many times faster than a gather over every element.
                 torch.index_select(tensor.view(-1, width), 0, place, out=room)
                 tensor[:, self.prefix:self.prefix + count] = room.view(heads, count, width)
-        for labels in (self.frame, self.patch):
-            labels[:, :, :count] = labels.gather(2, order)
+        for labels, moved in labelled:
+            labels[:, :, :count] = moved
 
     def count_tokens(self, frames: Tensor) -> Tensor:
         """Return how many tokens all layers and heads hold of these frames, int64 and rising."""
