@@ -90,6 +90,7 @@ class ShareRow:
     vision_ms: float
     compression_ms: float
     moving_ms: float
+    compressed_in: str
 
     @property
     def share(self) -> float:
@@ -127,7 +128,7 @@ def measure_share(name: str, device: str = 'cpu') -> ShareRow:
         status.tokens_per_frame, case.cycles, round(count / case.cycles, 2),
         round(total_s / count * 1e3, 4), round(spent['vision'] / count * 1e3, 4),
         round(compression_s / case.cycles * 1e3, 4),
-        round((compression_s - spent['choosing']) / case.cycles * 1e3, 4))
+        round((compression_s - spent['choosing']) / case.cycles * 1e3, 4), status.compressed_in)
 
 
 def _noise(size_px: tuple[int, int]) -> Iterator[RgbImage]:
@@ -172,17 +173,17 @@ def _cycles(
 def share_table(rows: Sequence[ShareRow]) -> tuple[list[str], list[list[str]]]:
     """Return header and rows."""
     header = ['case', 'policy', 'dtype', 'tokens', 'frames between', 'ms a frame', 'of it vision',
-              'ms a compression', 'of it moving', 'share', 'without vision']
+              'ms a compression', 'of it moving', 'in', 'share', 'without vision']
     return header, [
         [row.case, row.policy, row.dtype, str(row.memory_tokens), f'{row.frames_between:.1f}',
          f'{row.frame_ms:.2f}', f'{row.vision_ms:.2f}', f'{row.compression_ms:.3f}',
-         f'{row.moving_ms:.3f}', f'{row.share:.2%}', f'{row.share_without_vision:.2%}']
+         f'{row.moving_ms:.3f}', row.compressed_in, f'{row.share:.2%}', f'{row.share_without_vision:.2%}']
         for row in rows]
 
 
 def share_report(rows: Sequence[ShareRow]) -> str:
     """Return the table, and for every case that has to whether it reaches the target."""
-    said = [f'share of compression, {row.case}: {row.share:.2%} (target: at most {TARGET:.1%}) '
+    said = [f'share of compression, {row.case}, in {row.compressed_in}: {row.share:.2%} (target: at most {TARGET:.1%}) '
             f'{"reached" if row.passed else "MISSED"}'
             for row in rows if CASES[row.case].targeted]
     return '\n'.join([plain_table(*share_table(rows)), '', *said])

@@ -12,6 +12,7 @@ import copy
 from dataclasses import asdict, dataclass, fields
 import logging
 from pathlib import Path
+import sys
 from typing import Any
 
 from infinipot_ros.errors import CheckpointError, InfinipotError
@@ -135,6 +136,17 @@ def restore(state: MemoryState, saved: Saved) -> None:
 def _thresholds(config: MemoryConfig) -> tuple[object, ...]:
     taus = config.policy_options.get('cv_thresholds')
     return tuple(taus) if isinstance(taus, tuple | list) else ()
+
+
+def check_policies(path: str | Path, config: MemoryConfig) -> None:
+    """Raise CheckpointError for a policy in a module that is not imported: no file runs code."""
+    for name in (config.policy, config.question_policy):
+        module, colon, _ = name.rpartition(':')
+        if colon and module not in sys.modules:
+            raise CheckpointError(
+                f'{path}: its policy {name!r} is in a module that a file may not import: '
+                f'`import {module}` first, or give the config'
+            )
 
 
 def facts_text(state: MemoryState) -> str:

@@ -70,6 +70,10 @@ class Compression:
         similarity = self.config.policy_options.get('similarity')
         if similarity is None:
             return self.policy.token_filter()
+        if isinstance(similarity, bool) or not isinstance(similarity, int | float):
+            raise ConfigError(
+                f"policy_options['similarity'] is {similarity!r}: give a cosine, from -1 to 1"
+            )
         return self.policy.token_filter(similarity)
 
     def usable(self, capacity: int) -> int:

@@ -10,6 +10,9 @@ from types import MappingProxyType
 from infinipot_ros.errors import ConfigError
 
 #: More than any machine has, and little enough to be counted in bytes.
+#: No grid has as many rows, and no coefficient of variation is as large.
+WIDEST_KERNEL = 1000
+LARGEST_THRESHOLD = 1e9
 MOST_MIB = 2**40
 
 
@@ -157,15 +160,18 @@ class MemoryConfig:
             if not isinstance(seed, int) or isinstance(seed, bool):
                 raise ConfigError(f'{name} is {seed!r}: give a whole number')
         kernel = options.get('van_kernel')
-        if kernel is not None and not (isinstance(kernel, int) and kernel > 0 and kernel % 2):
+        if kernel is not None and not (
+            isinstance(kernel, int) and 0 < kernel < WIDEST_KERNEL and kernel % 2
+        ):
             raise ConfigError(
-                f"policy_options['van_kernel'] is {kernel!r}: give an odd number, or leave it out"
+                f"policy_options['van_kernel'] is {kernel!r}: give an odd number below "
+                f'{WIDEST_KERNEL}, or leave it out'
             )
         taus = options.get('cv_thresholds')
         if taus is not None and not (
             isinstance(taus, tuple | list)
             and len(taus) == 3
-            and all(_is_number(tau) for tau in taus)
+            and all(_is_number(tau) and abs(tau) < LARGEST_THRESHOLD for tau in taus)
             and taus[0] <= taus[1] <= taus[2]
         ):
             raise ConfigError(

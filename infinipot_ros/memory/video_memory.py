@@ -236,9 +236,11 @@ class VideoMemory:
         config: other settings than the saved ones; the cameras, the frame size and the policy's
         way of seeing have to be the same, and a smaller budget compresses at once. Raises
         CheckpointError for a file that is missing, torn, of another model or version, or whose
-        own settings this model or program cannot use.
+        own settings this model or program cannot use; a module that these name is not imported.
         """
         saved = checkpoint.read(Path(path), model)
+        if config is None:
+            checkpoint.check_policies(path, saved.config)
         try:
             memory = cls(model, config or saved.config)
         except InfinipotError as error:

@@ -104,7 +104,8 @@ class VideoMemoryNode(ManagedNode):
         if status is not None:
             self.get_logger().info(
                 f'{status.model}, policy {status.policy}: {status.budget_bytes / 2**20:.2f} MiB '
-                f'hold {status.capacity_tokens} tokens, {status.tokens_per_frame} a frame')
+                f'hold {status.capacity_tokens} tokens, {status.tokens_per_frame} a frame; '
+                f'compressions in {status.compressed_in}')
 
     def activate(self) -> None:
         """Start cameras, questions and descriptions."""

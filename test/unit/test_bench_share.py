@@ -11,7 +11,7 @@ from infinipot_ros.memory import MemoryConfig
 import pytest
 import yaml
 
-ROW = ShareRow('demo', 'tar', 'float32', 344, 16, 60, 5.0, 10.0, 4.0, 1.0, 0.4)
+ROW = ShareRow('demo', 'tar', 'float32', 344, 16, 60, 5.0, 10.0, 4.0, 1.0, 0.4, 'C')
 ROBOT = Path(__file__).parents[2] / 'config' / 'robots' / 'cpu_demo.yaml'
 
 
@@ -19,7 +19,7 @@ def test_the_share_is_of_all_frames_between_two_compressions():
     assert ROW.share == pytest.approx(1.0 / 50.0)
     assert ROW.share_without_vision == pytest.approx(1.0 / 30.0)
     assert not ROW.passed and replace(ROW, compression_ms=0.25).passed
-    assert 'demo: 2.00% (target: at most 0.5%) MISSED' in share_report([ROW])
+    assert 'demo, in C: 2.00% (target: at most 0.5%) MISSED' in share_report([ROW])
 
 
 def test_the_demo_is_measured_as_its_robot_has_it():

@@ -8,8 +8,8 @@ import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from infinipot_ros.errors import NumericError
-from infinipot_ros.memory import cache_kernels, ingest, VideoMemory
+from infinipot_ros.errors import ConfigError, NumericError
+from infinipot_ros.memory import cache_kernels, ingest, MemoryConfig, VideoMemory
 from infinipot_ros.memory.layer_cache import LayerCache
 from infinipot_ros.memory.policies import LayerView, POLICIES
 from infinipot_ros.memory.policies.rows import row_norms
@@ -359,6 +359,82 @@ def test_a_frame_that_fails_behind_a_compression_changes_nothing(way, monkeypatc
     cut = camera.past.prefix + camera.past.stored_tokens
     assert same([t[:, :cut] for t in contents(camera.past)[:-2]], [t[:, :cut] for t in rooms[:-2]])
     assert memory.add_frame(pictures(1)[0], stamp=99.0).compressed
+
+
+def test_a_large_memory_goes_on_under_a_small_budget(way, tmp_path):
+    path = tmp_path / 'large.safetensors'
+    settings = {'policy': 'tar', 'thumbnail_px': 0, 'max_question_tokens': 8, 'max_new_tokens': 4}
+    filled(tiny(), 220, **settings).save(path)
+    for mib in (3.0, 1.0, 0.6):
+        memory = VideoMemory.load(path, tiny(), MemoryConfig(budget_mib=mib, **settings))
+        status = memory.status()
+        assert status.held_bytes <= status.budget_bytes < mib * 2**20 + 1
+        assert status.compressions > 0 or mib > 2
+        memory.add_frame(pictures(1)[0], stamp=1000.0)
+        assert memory.status().held_bytes <= status.budget_bytes
+
+
+def same_past_after(memory, error, match=None):
+    """Add a frame that has to fail; return whether the memory is as before."""
+    before = digest(memory)
+    with pytest.raises(error, match=match):
+        memory.add_frame(pictures(1, 7)[0], stamp=1000.0)
+    return digest(memory) == before
+
+
+def full_memory():
+    memory = filled(tiny(), 20, policy='tar', instant_frames=0, **CAP)
+    while not memory._state.compression.needed(memory._state.cameras[0]):
+        memory.add_frame(pictures(1)[0], stamp=memory.status().frames_seen)
+    return memory
+
+
+@pytest.mark.parametrize(('wrong', 'error', 'match'), [
+    (lambda rows: rows + 1000, ValueError, 'rise within'),
+    (lambda rows: rows - 1000, ValueError, 'rise within'),
+    (lambda rows: rows.flip(2).contiguous(), ValueError, 'rise within'),
+    (lambda rows: rows[..., :5].contiguous(), ConfigError, 'has to return'),
+    (lambda rows: rows.int(), ConfigError, 'has to return'),
+])
+def test_wrong_rows_of_a_kernel_cost_the_frame_only(wrong, error, match):
+    memory = full_memory()
+    compression = memory._state.compression
+    kernel = compression.policy.kernel
+    compression.policy = replace(
+        compression.policy, kernel=lambda *asked: wrong(kernel(*asked)))
+    assert same_past_after(memory, error, match)
+    compression.policy = replace(compression.policy, kernel=kernel)
+    assert memory.add_frame(pictures(1, 7)[0], stamp=1000.0).compressed
+
+
+@pytest.mark.parametrize('place', ['before part', 'after part', 'after keep', 'in commit'])
+def test_an_interrupt_at_a_compression_changes_nothing(place, monkeypatch):
+    memory = full_memory()
+    past = memory._state.cameras[0].past
+    part, keep = type(past.kernels).part, LayerCache.keep
+
+    def interrupted(function, first):
+        def call(*arguments):
+            if not first:
+                function(*arguments)
+            raise KeyboardInterrupt
+        return call
+
+    with monkeypatch.context() as patch:
+        if place == 'in commit':
+            patch.setattr(LayerCache, 'commit', interrupted(None, True))
+        elif place == 'after keep':
+            patch.setattr(LayerCache, 'keep', interrupted(keep, False))
+        else:
+            patch.setattr(type(past.kernels), 'part', interrupted(part, place == 'before part'))
+        before_it = contents(past)
+        with pytest.raises(KeyboardInterrupt):
+            memory.add_frame(pictures(1, 7)[0], stamp=1000.0)
+    cut = past.prefix + past.stored_tokens
+    assert same(
+        [t[:, :cut] for t in contents(past)[:-2]] + contents(past)[-2:],
+        [t[:, :cut] for t in before_it[:-2]] + before_it[-2:])
+    assert memory.add_frame(pictures(1, 7)[0], stamp=1000.0).compressed
 
 
 def test_another_library_is_not_used(monkeypatch, caplog):

@@ -136,6 +136,8 @@ def test_no_warning_where_the_user_set_the_cap(caplog):
     {'frame_size_px': (56.5, 56)}, {'frame_size_px': 5}, {'frame_size_px': (True, 5)},
     {'newest_scale': 1.5}, {'max_evidence': 1.5}, {'thumbnail_px': 1.5},
     {'question_tokens': 1.5}, {'policy': None}, {'question_policy': 5}, {'policy_options': 5},
+    {'policy_options': {'van_kernel': 2}}, {'policy_options': {'van_kernel': 2**63 + 1}},
+    {'policy_options': {'cv_thresholds': (0.1, 0.2, 10**400)}},
     {'policy_options': {1: 2}}, {'evidence_layers': ('x',)}, {'evidence_layers': (0.5,)},
     {'evidence_layers': 5}, {'cameras': 'ab'}, {'cameras': (1,)}, {'camera_shares': 'x'},
     {'decouple': 'no'}, {'budget_mib': 10**400}, {'budget_mib': 1e300}, {'alpha': 10**400},

@@ -208,6 +208,18 @@ def test_settings_that_are_no_longer_allowed_are_named(tmp_path, monkeypatch):
         VideoMemory.load(tmp_path / 'm', tiny())
 
 
+def test_a_file_imports_no_module(tmp_path, monkeypatch):
+    (tmp_path / 'harmless.py').write_text('raise SystemExit("was run")')
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / 'm'
+    for name in ('policy', 'question_policy'):
+        filled(tiny(), 10, question_tokens=24).save(path)
+        _edited(path, lambda facts, _, name=name: facts['config'].update(
+            {name: 'harmless:mine'}))
+        with pytest.raises(CheckpointError, match='import harmless'):
+            VideoMemory.load(path, tiny())
+
+
 def _refuse(_):
     raise ConfigError('no')
 

@@ -5,8 +5,10 @@
 from infinipot_ros.errors import ConfigError
 from infinipot_ros.memory.policies import POLICIES
 from infinipot_ros.memory.policies.embeddings import StcFilter, TtmFilter
+from memory_testing import filled
 from policies_oracle import cosine
 import pytest
+from tiny_models import tiny
 import torch
 
 
@@ -68,3 +70,8 @@ def test_bad_settings_and_frames_are_named():
     filter_.keep(torch.zeros(6, 4))
     with pytest.raises(ConfigError, match=r'\[5, 4\] after .*\[6, 4\]'):
         filter_.keep(torch.zeros(5, 4))
+
+
+def test_a_similarity_that_is_no_number_is_named():
+    with pytest.raises(ConfigError, match='similarity'):
+        filled(tiny(), 0, policy='stc', policy_options={'similarity': 'abc'})

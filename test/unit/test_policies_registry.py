@@ -150,6 +150,11 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_cause(own_module, te
         get_policy(':tar')
 
 
+def test_a_module_that_is_nowhere_is_told_where_it_is_looked_for():
+    with pytest.raises(ConfigError, match='PYTHONPATH'):
+        get_policy('no_such_module_here.policies:mine')
+
+
 def test_a_module_that_failed_half_way_can_be_mended_and_tried_again(own_module):
     text = ('from infinipot_ros.memory.policies import POLICIES, register\n'
             "register('mine_again', 'as tar')(POLICIES['tar'].select)\n")

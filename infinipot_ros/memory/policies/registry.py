@@ -170,6 +170,8 @@ def get_policy(name: str) -> Policy:
         raise ConfigError(
             f'policy {name!r}: cannot import the module {module!r}: '
             f'{type(error).__name__}: {error}'
+            + ('; its folder has to be on PYTHONPATH' if isinstance(
+                error, ModuleNotFoundError) and error.name == module.partition('.')[0] else '')
         ) from error
     if registered not in POLICIES:
         raise ConfigError(
