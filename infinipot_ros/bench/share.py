@@ -177,13 +177,14 @@ def share_table(rows: Sequence[ShareRow]) -> tuple[list[str], list[list[str]]]:
     return header, [
         [row.case, row.policy, row.dtype, str(row.memory_tokens), f'{row.frames_between:.1f}',
          f'{row.frame_ms:.2f}', f'{row.vision_ms:.2f}', f'{row.compression_ms:.3f}',
-         f'{row.moving_ms:.3f}', row.compressed_in, f'{row.share:.2%}', f'{row.share_without_vision:.2%}']
+         f'{row.moving_ms:.3f}', row.compressed_in, f'{row.share:.2%}',
+         f'{row.share_without_vision:.2%}']
         for row in rows]
 
 
 def share_report(rows: Sequence[ShareRow]) -> str:
     """Return the table, and for every case that has to whether it reaches the target."""
-    said = [f'share of compression, {row.case}, in {row.compressed_in}: {row.share:.2%} (target: at most {TARGET:.1%}) '
-            f'{"reached" if row.passed else "MISSED"}'
+    said = [f'share of compression, {row.case}, in {row.compressed_in}: {row.share:.2%} '
+            f'(target: at most {TARGET:.1%}) {"reached" if row.passed else "MISSED"}'
             for row in rows if CASES[row.case].targeted]
     return '\n'.join([plain_table(*share_table(rows)), '', *said])

@@ -180,7 +180,7 @@ class Compression:
         return Choice(torch.cat(rows), states)
 
     def _check_kernel(self, kept: Tensor, kernels: CacheKernels, target: int) -> None:
-        """Raise ConfigError where a kernel does not keep what it was asked to; moving sees rows."""
+        """Raise ConfigError where a kernel does not keep as many as it was asked to."""
         wanted = (*kernels.layers_and_heads, target)
         if kept.shape != wanted or kept.dtype != torch.int64:
             raise ConfigError(

@@ -171,8 +171,8 @@ def trouble(camera: Camera) -> str:
                 f'lost on the way, {_mend_losses(camera)}')
     if DELAYED_S < health.delay_s < RECORDED_S:
         return (f'pictures on {camera.topic} are {health.delay_s:.0f} s old by their stamps when '
-                'they come: are the clocks synchronised, the network fast enough and the processor '
-                'not overloaded? Play a bag with --clock, and set use_sim_time to true')
+                'they come: are the clocks synchronised, the network fast enough and the '
+                'processor not overloaded? Play a bag with --clock, and set use_sim_time to true')
     # a renderer runs at its own pace, and without noise makes one picture again and again
     if camera.simulated():
         return ''
