@@ -93,7 +93,7 @@ def test_the_share_of_compression_is_shown_where_it_was_measured(tmp_path):
     assert 'share' not in make_document(tmp_path).split('## One compression')[1]
     write_rows(folder / 'shares.csv', [
         ShareRow('demo', 'tar', 'float32', 344, 16, 60, 5.0, 10.0, 4.0, 1.0, 0.4, 'C')])
-    assert '| 5.0 | 10.00 | 4.00 | 1.000 | 0.400 | 2.00% | 3.33% |' in make_document(tmp_path)
+    assert '| 5.0 | 10.00 | 4.00 | 1.000 | 0.400 | C | 2.00% | 3.33% |' in make_document(tmp_path)
 
 
 def test_the_command_writes_the_page_and_refuses_a_missing_folder(tmp_path, capsys):
