@@ -270,6 +270,19 @@ INLINED uint32_t in_order(float number)
   return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
 }
 
+INLINED float square_of(const float *row, int64_t width)
+{
+  Lanes squares = {0}, a;
+  float rest = 0;
+  int64_t i = 0;
+  for (; i + LANES <= width; i += LANES) {
+    memcpy(&a, row + i, sizeof a);
+    squares += a * a;
+  }
+  for (; i < width; i++) rest += row[i] * row[i];
+  return sum_of(&squares) + rest;
+}
+
 INLINED const float *as_float(const char *row, int64_t width, int64_t element_bytes, float *room)
 {
   if (element_bytes == sizeof(float)) return (const float *)row;
@@ -317,9 +330,9 @@ static int64_t older_than(const int32_t *frame, int64_t stored, int32_t id)
 ON_EACH_PROCESSOR
 static int score(
   const char *keys, const int32_t *patch, int64_t past, int64_t stored, int64_t patches, int64_t width,
-  int64_t element_bytes, float *means, int32_t *counts, float *room, float *squares, float *products, uint32_t *scores)
+  int64_t element_bytes, float *means, int32_t *counts, float *room, float *squares, float *products,
+  uint32_t *scores)
 {
-  float square, product;
   int outside = 0;
   for (int64_t i = 0; i < stored; i++) outside |= patch[i] < 0 || patch[i] >= patches;
   if (outside) return 0;
@@ -328,8 +341,7 @@ static int score(
   for (int64_t i = past; i < stored; i++) {
     const float *key = as_float(keys + i * width * element_bytes, width, element_bytes, room);
     float *mean = means + patch[i] * width;
-    multiply(key, key, width, &square, &product);
-    float norm = fmaxf(sqrtf(square), LEAST_NORM);
+    float norm = fmaxf(sqrtf(square_of(key, width)), LEAST_NORM);
     for (int64_t d = 0; d < width; d++) mean[d] += key[d] / norm;
     counts[patch[i]]++;
   }
@@ -395,10 +407,9 @@ ON_EACH_PROCESSOR
 static void measure(
   const char *values, int64_t stored, int64_t width, int64_t element_bytes, float *room, float *norms)
 {
-  float product;
   for (int64_t i = 0; i < stored; i++) {
     const float *value = as_float(values + i * width * element_bytes, width, element_bytes, room);
-    multiply(value, value, width, norms + i, &product);
+    norms[i] = square_of(value, width);
   }
   for (int64_t i = 0; i < stored; i++) norms[i] = sqrtf(norms[i]);
 }
@@ -416,29 +427,46 @@ static int64_t kernel_of(const float *norms, int64_t size, const double *thresho
   return kernel;
 }
 
+// The cells around one, as many to each side as a kernel reaches, within the grid.
+typedef struct {
+  int32_t top, bottom, left, right;
+} Around;
+
+static void surround(int64_t rows, int64_t columns, int64_t kernel, Around *around)
+{
+  int64_t reach = kernel / 2;
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t column = 0; column < columns; column++)
+      *around++ = (Around){
+        (int32_t)(row > reach ? row - reach : 0), (int32_t)(row + reach < rows ? row + reach : rows - 1),
+        (int32_t)(column > reach ? column - reach : 0),
+        (int32_t)(column + reach < columns ? column + reach : columns - 1)};
+}
+
 // Means of norms over the cells around each past token that hold one of its frame (Eq. 7), as integers in
 // their order. grid: room for the cells of a frame, and as many counts; all zero before and after.
 static void pool(
-  const int32_t *frame, const int32_t *patch, const float *norms, int64_t past, int64_t rows, int64_t columns,
-  int64_t kernel, float *grid, uint32_t *scores)
+  const int32_t *frame, const int32_t *patch, const float *norms, int64_t past, int64_t patches, int64_t columns,
+  const Around *around, float *grid, uint32_t *scores)
 {
-  int64_t reach = kernel / 2;
-  float *counts = grid + rows * columns;
+  float *counts = grid + patches;
   for (int64_t i = 0, end; i < past; i = end) {
     for (end = i; end < past && frame[end] == frame[i]; end++) {
       grid[patch[end]] = norms[end];
       counts[patch[end]] = 1;
     }
     for (int64_t token = i; token < end; token++) {
-      int64_t row = patch[token] / columns, column = patch[token] % columns;
-      int64_t top = row > reach ? row - reach : 0, left = column > reach ? column - reach : 0;
-      int64_t bottom = row + reach < rows ? row + reach : rows - 1;
-      int64_t right = column + reach < columns ? column + reach : columns - 1;
+      const Around *cells = around + patch[token];
+      // A kernel as wide as the grid has the same cells around all.
+      if (token > i && !memcmp(cells, around + patch[token - 1], sizeof *cells)) {
+        scores[token] = scores[token - 1];
+        continue;
+      }
       float sum = 0, count = 0;
-      for (int64_t r = top; r <= bottom; r++)
-        for (int64_t c = left; c <= right; c++) {
-          sum += grid[r * columns + c];
-          count += counts[r * columns + c];
+      for (int64_t row = cells->top; row <= cells->bottom; row++)
+        for (int64_t cell = row * columns + cells->left; cell <= row * columns + cells->right; cell++) {
+          sum += grid[cell];
+          count += counts[cell];
         }
       float mean = sum / count;
       // What is no number ranks last, and what is too large first.
@@ -466,11 +494,12 @@ int infinipot_choose(
   float *norms = malloc((with_norms ? heads * stored : 1) * sizeof *norms);
   float *grid = calloc(2 * patches, sizeof *grid);
   uint32_t *scores = malloc((2 * stored + 1) * sizeof *scores);
+  Around *around = malloc(patches * sizeof *around);
   char *marks = malloc(stored);
-  int result = ids && counts && means && products && norms && grid && scores && marks ? DONE : NOT_HERE;
+  int result = ids && counts && means && products && norms && grid && scores && around && marks ? DONE : NOT_HERE;
   for (int64_t layer = 0; result == DONE && layer < cache->layers; layer++) {
     const int32_t *layer_frame = cache->frame + label_of(cache, layer, 0);
-    int64_t frames = newest_frames(cache, layer, stored, patches, recent_frames, ids), kernel = 1;
+    int64_t frames = newest_frames(cache, layer, stored, patches, recent_frames, ids);
     // More recent frames than fit would push out everything older: the oldest of them become past.
     for (int64_t head = 0; head < heads; head++) {
       const int32_t *frame = layer_frame + head * cache->capacity;
@@ -481,7 +510,8 @@ int infinipot_choose(
         measure(
           row_of(cache, cache->values[layer], head, 0), stored, width, cache->element_bytes,
           means + patches * width, norms + head * stored);
-      kernel = kernels ? kernels[layer] : kernel_of(norms, heads * stored, thresholds);
+      surround(
+        rows, columns, kernels ? kernels[layer] : kernel_of(norms, heads * stored, thresholds), around);
     }
     for (int64_t head = 0; head < heads; head++, kept += count) {
       const int32_t *frame = layer_frame + head * cache->capacity;
@@ -498,7 +528,7 @@ int infinipot_choose(
       memset(marks, 0, stored);
       mark_top(scores, past, by_tar, scores + stored, marks);
       if (with_norms) {
-        pool(frame, patch, norms + head * stored, past, rows, columns, kernel, grid, scores);
+        pool(frame, patch, norms + head * stored, past, patches, columns, around, grid, scores);
         mark_top(scores, past, count - recent - by_tar, scores + stored, marks);
       }
       for (int64_t i = 0; i < past; i++)
@@ -513,6 +543,7 @@ int infinipot_choose(
   free(norms);
   free(grid);
   free(scores);
+  free(around);
   free(marks);
   return result;
 }

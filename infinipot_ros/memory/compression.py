@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infinipot_ros.errors import BudgetError, ConfigError
-from infinipot_ros.memory.cache_kernels import Asked, CacheKernels
+from infinipot_ros.memory.cache_kernels import Asked
 from infinipot_ros.memory.camera_memory import CameraMemory
 from infinipot_ros.memory.config import MemoryConfig
 from infinipot_ros.memory.policies import get_policy, LayerView
@@ -163,7 +163,11 @@ class Compression:
                 camera.past.stored_tokens, self.grid, recent_frames, target, self.config.alpha,
                 self.config.policy_options))
             if kept is not None:
-                self._check_kernel(kept, kernels, target)
+                if kept.shape[-1] != target:
+                    raise ConfigError(
+                        f'the kernel of policy {self.policy.name} keeps {kept.shape[-1]} tokens '
+                        f'and has to keep {target}'
+                    )
                 return Choice(kept, camera.policy_state)
         observed = observe(camera, self.policy, recent_frames)
         at_once = self.layers_at_once(camera)
@@ -178,15 +182,6 @@ class Compression:
             states.extend(_parted(state, len(before)))
         check_layers(self.policy, states, camera.past.shape.kv_heads)
         return Choice(torch.cat(rows), states)
-
-    def _check_kernel(self, kept: Tensor, kernels: CacheKernels, target: int) -> None:
-        """Raise ConfigError where a kernel does not keep as many as it was asked to."""
-        wanted = (*kernels.layers_and_heads, target)
-        if kept.shape != wanted or kept.dtype != torch.int64:
-            raise ConfigError(
-                f'the kernel of policy {self.policy.name} returned {kept.dtype} '
-                f'{list(kept.shape)}, and has to return torch.int64 {list(wanted)}'
-            )
 
     def done_in(self, camera: CameraMemory) -> str:
         """Say in words what compresses a camera's cache."""

@@ -393,8 +393,9 @@ def full_memory():
     (lambda rows: rows + 1000, ValueError, 'rise within'),
     (lambda rows: rows - 1000, ValueError, 'rise within'),
     (lambda rows: rows.flip(2).contiguous(), ValueError, 'rise within'),
-    (lambda rows: rows[..., :5].contiguous(), ConfigError, 'has to return'),
-    (lambda rows: rows.int(), ConfigError, 'has to return'),
+    (lambda rows: rows[..., :5].contiguous(), ConfigError, 'keeps 5 tokens'),
+    (lambda rows: rows.int(), ValueError, 'cannot move'),
+    (lambda rows: rows[:1].contiguous(), ValueError, 'cannot move'),
 ])
 def test_wrong_rows_of_a_kernel_cost_the_frame_only(wrong, error, match):
     memory = full_memory()
