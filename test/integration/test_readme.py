@@ -46,7 +46,8 @@ def test_a_program_asks_the_node(world: World, tmp_path: Path) -> None:
     (program,) = (program for program in PROGRAMS if 'rclpy' in program)
     node = world.memory_nodes({})[0]
     until(lambda: node.state == 'active', 'active')
-    assert asked(program, tmp_path).startswith('no frame was seen yet by camera\n[]')
+    assert asked(program, tmp_path).startswith(
+        'no answer: no frame was seen yet by camera\n[]')
     drive_past(world.client().camera(), range(10), START_NS, pause_s=0.01)
     until_seen(node, 10)
     answer, evidence = asked(program, tmp_path).splitlines()
