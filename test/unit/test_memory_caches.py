@@ -66,6 +66,26 @@ def test_resizing_keeps_what_is_stored():
         cache.resize(23)
 
 
+def test_a_cache_whose_resizing_ended_halfway_moves_nothing(monkeypatch):
+    cache, made = cache_of(6), LayerCache._rows
+    calls = iter([True, False])
+
+    def short_of_memory(self, count):
+        if next(calls):
+            return made(self, count)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LayerCache, '_rows', short_of_memory)
+        with pytest.raises(MemoryError):
+            cache.resize(24)
+    rows = torch.arange(8).expand(SHAPE.layers, SHAPE.kv_heads, -1).contiguous()
+    before = [rows.clone() for rows in cache.keys]
+    with pytest.raises(BudgetError, match='halfway'):
+        cache.keep(rows, torch.zeros(SHAPE.kv_heads, 48, SHAPE.head_dim), LayerCache(SHAPE, 4))
+    assert all(torch.equal(a, b) for a, b in zip(before, cache.keys, strict=True))
+
+
 @pytest.mark.parametrize('policy', ['infinipot_v', 'tar', 'van_pool', 'random', 'uniform_tokens'])
 @pytest.mark.parametrize('instant_frames', [0, 2])
 def test_kept_tokens_are_sorted_counted_and_whole_where_recent(policy, instant_frames):
